@@ -12,9 +12,7 @@
  * Rules of frames, states and windows are kept here: a fault of the peer ends the stream
  * (HTTP2_RESET) or the connection (GOAWAY, then http2_session_is_over()). So does abuse, which is
  * counted by kind. What costs this side more than the peer is bounded: streams, decoded heads,
- * CONTINUATION, the table of HPACK (4096 bytes each way), frames that wait.
- *
- * Sources: RFC 9113, RFC 7541. */
+ * CONTINUATION, the table of HPACK, frames that wait. Sources: RFC 9113, RFC 7541. */
 
 #ifndef SLUICE_HTTP2_SESSION_H
 #define SLUICE_HTTP2_SESSION_H
@@ -47,8 +45,7 @@ struct http2_config {
     uint32_t connection_window; /* bytes that all may; at least 65535 */
 };
 
-/* A request and its answer: a member of the owner's struct. Its place among streams_max is taken
- * from HTTP2_HEAD until http2_stream_release(). */
+/* A request and its answer. It counts in streams_max from HTTP2_HEAD to http2_stream_release(). */
 struct http2_stream {
     struct http2_session *session; /* NULL: not in use */
     int32_t id;
@@ -150,6 +147,9 @@ size_t http2_stream_window(const struct http2_stream *stream);
  * the stream is reset; after an answer that came before the end of the body it is too, without
  * an error. */
 void http2_stream_release(struct http2_stream *stream);
+
+/* In place of handling HTTP2_HEAD: reset it with REFUSED_STREAM. The room may be used again. */
+void http2_stream_refuse(struct http2_stream *stream);
 
 /* --- frames to send --- */
 

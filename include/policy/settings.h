@@ -1,5 +1,4 @@
-/* Settings of a policy for the process, the admin API, name servers and the store; part of
- * policy.h. */
+/* Settings of a policy for the process, the admin API, name servers and the store. */
 
 #ifndef SLUICE_POLICY_SETTINGS_H
 #define SLUICE_POLICY_SETTINGS_H
@@ -174,6 +173,7 @@ struct max_section {
     uint32_t bans;           /* and exemptions, of the process */
     uint32_t handshakes;     /* of TLS, whose first message is complete, in all workers together */
     uint32_t streams;        /* of an HTTP/2 connection, at a time */
+    uint32_t streams_per_client;      /* of all HTTP/2 connections of a client */
     uint32_t requests_per_connection; /* of HTTP/2 */
     uint64_t http2_buffer_bytes; /* of request bodies that an HTTP/2 connection may send ahead */
 };

@@ -112,7 +112,6 @@ enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
 
 /* Number of kinds of evicted connections: enum eviction_kind. */
 enum { METER_EVICTIONS = 4 };
-
 /* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
 enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
 
@@ -137,6 +136,7 @@ struct worker_meters {
     struct latency handshake;         /* from the connection, or the PROXY header, to its end */
     struct counter http2_connections; /* gauge */
     struct counter http2_requests;
+    struct counter http2_refused;                   /* for max.streams_per_client */
     struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
     struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
     struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */

@@ -283,9 +283,9 @@ void http2_stream_took(struct http2_stream *stream, size_t n)
     session_check(session, nghttp2_session_consume(session->nghttp2, stream->id, n));
 }
 
-void http2_stream_release(struct http2_stream *stream)
+/* The owner no longer has @stream. */
+static void forget(struct http2_session *session, struct http2_stream *stream)
 {
-    struct http2_session *session = stream->session;
     stream->session = NULL;
     session->n_streams--;
     list_remove(&stream->node);
@@ -295,8 +295,23 @@ void http2_stream_release(struct http2_stream *stream)
     }
     if (!stream->is_closed) {
         nghttp2_session_set_stream_user_data(session->nghttp2, stream->id, NULL);
+    }
+}
+
+void http2_stream_release(struct http2_stream *stream)
+{
+    struct http2_session *session = stream->session;
+    forget(session, stream);
+    if (!stream->is_closed) {
         session_reset_stream(session, stream->id,
                              stream->is_answered ? NGHTTP2_NO_ERROR : NGHTTP2_INTERNAL_ERROR);
         budget_on_end(&session->budget, stream->is_answered);
     }
+}
+
+void http2_stream_refuse(struct http2_stream *stream)
+{
+    struct http2_session *session = stream->session;
+    forget(session, stream);
+    session_reset_stream(session, stream->id, NGHTTP2_REFUSED_STREAM);
 }

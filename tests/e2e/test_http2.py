@@ -1,10 +1,12 @@
 """HTTP/2 to clients: requests and answers as by HTTP/1.1, many at a time on one connection."""
 
 import signal
+import socket
 import subprocess
 import time
 
 import pytest
+from hyperframe.frame import SettingsFrame
 
 from harness import message
 from harness.http2 import Closed, Http2Client
@@ -408,6 +410,55 @@ def test_streams_beyond_the_maximum_are_refused_uncharged(start, start_upstream,
     assert client.answer(streams[2]).reset == "REFUSED_STREAM"
     client.pong()
     assert proxy.all_log_lines() == []
+
+
+def test_a_client_has_so_many_requests_over_all_its_connections(start, start_upstream):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}workers: 2\nmax: {{streams: 3, streams_per_client: 4}}\n"
+                  f"limit: 100/hour\nupstream: {upstream.url}")
+
+    def come(source):
+        return Http2Client(None, sock=socket.create_connection(proxy.address, timeout=30, source_address=(source, 0)))
+
+    with come("127.0.0.2") as one, come("127.0.0.2") as other, come("127.0.0.3") as stranger:
+        held = [one.begin() for _ in range(3)]
+        one.pong()
+        other.begin()
+        other.pong()
+        assert other.answer(other.begin()).reset == "REFUSED_STREAM"
+        for _ in range(300):  # it costs no units of abuse: the client cannot know
+            other.begin()
+        other.pong(b"all-sent")
+        assert other.goaway is None
+        one.reset(held[0])
+        one.pong(b"is-reset")
+        other.begin()
+        assert other.answer(other.begin()).reset == "REFUSED_STREAM"
+        stranger.begin()
+        stranger.pong()
+        assert upstream.wait_for(6)
+    assert 'msg="too many requests of a client at a time" client=127.0.0.2' in proxy.stderr()
+    until(lambda: len(proxy.all_log_lines()) == 6, "one line for each request that began")
+
+
+def test_trusted_proxies_have_as_many_requests_as_they_want(start, start_upstream, connect):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}trusted_proxies: [127.0.0.1]\nmax: {{streams_per_client: 1}}\nupstream: {upstream.url}")
+    client = connect(proxy)
+    for _ in range(5):
+        client.begin()
+    upstream.wait_for(5)
+
+
+def test_own_answers_that_wait_for_a_window_do_not_pile_up(start, connect):
+    proxy = start(f"{LISTEN}routes: [{{match: {{path: /a}}, respond: {{status: 200, body: abc}}}}]")
+    client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 0})
+    streams = [client.begin(path="/a") for _ in range(20)]
+    assert [client.answer(stream).reset for stream in streams[16:]] == ["INTERNAL_ERROR"] * 4
+    assert [client.answer_of(stream).reset for stream in streams[:16]] == [None] * 16
+    client.send(SettingsFrame(0, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 100}))
+    assert [client.answer(stream).body for stream in streams[:16]] == [b"abc"] * 16
+    assert client.ask(path="/a").body == b"abc"
 
 
 def test_a_slow_head_closes_the_connection(start, start_upstream, connect):

@@ -130,6 +130,7 @@ static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct 
 static const struct value_type HANDSHAKES = VALUE_NUMBER_TYPE(4, 1000000);
 
 static const struct value_type STREAMS = VALUE_NUMBER_TYPE(1, 1000);
+static const struct value_type STREAMS_PER_CLIENT = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type REQUESTS_PER_CONNECTION = VALUE_NUMBER_TYPE(1, 1000000000);
 static const struct value_type HTTP2_BUFFER = VALUE_SIZE_TYPE(KIB(64), KIB(64) * KIB(1));
 
@@ -156,6 +157,9 @@ static const struct section_field MAX_FIELDS[] = {
      KEY_OPTIONAL, "TLS handshakes at a time, all workers together; of a client a quarter"},
     {"streams", SHAPE_ONE, &STREAMS, offsetof(struct spec_max, values.streams), "100", KEY_OPTIONAL,
      "requests at a time on an HTTP/2 connection"},
+    {"streams_per_client", SHAPE_ONE, &STREAMS_PER_CLIENT,
+     offsetof(struct spec_max, values.streams_per_client), "2000", KEY_OPTIONAL,
+     "requests at a time on all HTTP/2 connections of one address, of IPv6 one /48"},
     {"requests_per_connection", SHAPE_ONE, &REQUESTS_PER_CONNECTION,
      offsetof(struct spec_max, values.requests_per_connection), "10000", KEY_OPTIONAL,
      "requests of an HTTP/2 connection, which then ends in order"},

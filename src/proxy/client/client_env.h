@@ -46,6 +46,7 @@ struct client_env {
     struct log_gate refusal_gates[METER_REFUSALS];
     struct log_gate eviction_gate;
     struct log_gate handshake_gate;
+    struct log_gate streams_gate;
 };
 
 /* The loop need not exist yet. */

@@ -90,6 +90,7 @@ void connection_limits_init(struct connection_limits *connection_limits)
 {
     connection_limits->fd_end = fd_end_of(count_descriptors());
     client_counts_init(&connection_limits->clients);
+    client_counts_init(&connection_limits->http2_clients);
     client_counts_init(&connection_limits->handshakes);
     atomic_init(&connection_limits->n_handshakes, 0);
     eviction_init(&connection_limits->eviction);
@@ -98,6 +99,7 @@ void connection_limits_init(struct connection_limits *connection_limits)
 void connection_limits_close(struct connection_limits *connection_limits)
 {
     client_counts_close(&connection_limits->clients);
+    client_counts_close(&connection_limits->http2_clients);
     client_counts_close(&connection_limits->handshakes);
     eviction_close(&connection_limits->eviction);
 }

@@ -38,8 +38,9 @@ enum connection_limits_refusal {
 struct connection_limits {
     struct client_counts clients;
     struct eviction eviction;
-    struct client_counts handshakes; /* of TLS, by client: those after the first message */
-    atomic_uint n_handshakes;        /* all of them */
+    struct client_counts http2_clients; /* HTTP/2 connections and requests: client_streams.h */
+    struct client_counts handshakes;    /* of TLS, by client: those after the first message */
+    atomic_uint n_handshakes;           /* all of them */
     int fd_end; /* a client connection with this descriptor or a higher one is refused */
 };
 

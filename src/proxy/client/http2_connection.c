@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "proxy/client/client_streams.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/core/proxy_env.h"
@@ -141,6 +142,7 @@ void http2_free(struct http2_connection *connection)
     timeout_disarm(&connection->ping_timeout);
     loop_task_cancel(&connection->flush);
     loop_task_cancel(&connection->go_on);
+    client_streams_leave(connection->downstream->connection.clients, connection->count);
     counter_down(&env_of(connection)->meters->http2_connections);
     http2_session_free(connection->session);
     free(connection->kept);
@@ -377,15 +379,20 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
 {
     struct downstream *downstream = connection->downstream;
     struct http2_request *request = connection->next;
-    connection->next = NULL;
-    connection->room.stream = NULL;
     connection->n_begun++;
-    downstream_end_first(downstream);
-    counter_up(&env_of(connection)->meters->http2_requests);
     if (connection->n_begun >= request->config->policy->max.requests_per_connection) {
         http2_session_drain(connection->session);
         http2_wake(connection);
     }
+    if (!client_streams_take(downstream->connection.clients, &downstream->connection.peer,
+                             connection->count)) {
+        http2_stream_refuse(&request->stream);
+        return;
+    }
+    connection->next = NULL;
+    connection->room.stream = NULL;
+    downstream_end_first(downstream);
+    counter_up(&env_of(connection)->meters->http2_requests);
     http2_request_begin(request, has_body, now_us);
 }
 
@@ -597,7 +604,9 @@ bool http2_begin(struct downstream *downstream, struct span first)
     }
     connection->block = first.len > 0 ? pool_take(&downstream->connection.env->body_blocks) : NULL;
     connection->session = http2_session_new(&config, now_us);
-    if (connection->session == NULL || (first.len > 0 && connection->block == NULL)) {
+    if (connection->session == NULL || (first.len > 0 && connection->block == NULL) ||
+        client_streams_join(downstream->connection.clients, &downstream->connection.peer,
+                            &connection->count) != STATUS_OK) {
         pool_give(&downstream->connection.env->body_blocks, connection->block);
         if (connection->session != NULL) {
             http2_session_free(connection->session);

@@ -21,6 +21,7 @@
 #include "proxy/exchange/client.h"
 #include "proxy/exchange/exchange.h"
 
+struct client_count;
 struct client_env;
 struct downstream;
 struct exchange_config;
@@ -89,6 +90,8 @@ struct http2_request {
     bool wants_body;        /* the exchange takes pieces of the body */
     bool awaits_body;       /* and no server waits for them */
     bool is_body_ended;     /* the last byte has come */
+    bool is_own;            /* the answer is one of the proxy's own */
+    bool is_shut_out;       /* its end waits for a window, and counts in connection->n_shut_out */
     struct list node;       /* in connection->requests */
     struct list awaiting;   /* in connection->awaiting_room, or in no list */
     struct timeout timeout; /* the answer is complete, and its end waits for the client */
@@ -100,7 +103,9 @@ struct http2_connection {
     struct http2_session *session;
     struct list requests;       /* struct http2_request */
     struct list awaiting_room;  /* those whose exchange waits for the window to open */
+    struct client_count *count; /* of the client's requests; NULL: they are not counted */
     size_t n_begun;             /* requests so far */
+    unsigned n_shut_out;        /* own answers that wait for a window: at most SHUT_OUT_MAX */
     struct http2_room room;     /* for the next head */
     struct http2_request *next; /* the request that the room belongs to; NULL: none */
     char *block;                /* bytes that were read and not processed; NULL: none */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "http/grpc.h"
+#include "proxy/client/client_streams.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
@@ -17,6 +18,7 @@ enum {
     REQUESTS_KEPT = 1024,
     POSTED_BODY_BYTES_MAX = 2048, /* of an answer whose exchange does not wait for the write */
     TRAILERS_MAX = 64,
+    SHUT_OUT_MAX = 16, /* own answers of a connection that wait for a closed window */
     BODY_BLOCK_BYTES = SMALL_BLOCK_BYTES - sizeof(struct http2_body_block),
 };
 
@@ -205,6 +207,7 @@ static enum stream_result send_piece(struct client *client, const struct respons
     struct http2_request *request = request_of(client);
     const struct span section = request->exchange->out.trailers;
     const bool ends_with_head = response != NULL && last && piece.len == 0 && section.len == 0;
+    request->is_own = request->is_own || (response != NULL && response->fields == NULL);
     if (response != NULL && last && http2_grpc_maps(request, response)) {
         http2_wake(request->connection);
         return http2_grpc_send(request, response) ? STREAM_DONE : STREAM_BROKEN;
@@ -318,6 +321,20 @@ static void await_client(struct http2_request *request, uint64_t now_us)
                 now_us);
 }
 
+/* Whether the answer may wait for the client. Own ones need no server and pass no limit: their
+ * number is bounded, where the client keeps their windows closed. */
+static bool may_wait(struct http2_request *request)
+{
+    struct http2_connection *connection = request->connection;
+    const struct http2_stream *stream = &request->stream;
+    if (!request->is_own || http2_stream_unsent(stream) == 0 || http2_stream_window(stream) > 0) {
+        return true;
+    }
+    request->is_shut_out = connection->n_shut_out < SHUT_OUT_MAX;
+    connection->n_shut_out += request->is_shut_out;
+    return request->is_shut_out;
+}
+
 static void return_exchange(struct http2_request *request)
 {
     if (request->memory != NULL) {
@@ -341,7 +358,7 @@ static void on_done(struct client *client, uint64_t now_us)
     }
     return_exchange(request);
     list_remove(&request->awaiting);
-    if (is_answered && !request->stream.is_answered) {
+    if (is_answered && !request->stream.is_answered && may_wait(request)) {
         await_client(request, now_us);
     } else {
         http2_request_free(request);
@@ -442,10 +459,14 @@ void http2_request_free(struct http2_request *request)
     while (request->first != NULL) {
         drop_block(request);
     }
+    connection->n_shut_out -= request->is_shut_out;
     if (request->answer_block != NULL) {
         pool_give(&env_of(request)->small_blocks, request->answer_block);
     }
     return_exchange(request);
+    if (!list_is_empty(&request->node)) { /* it has begun */
+        client_streams_give(connection->count);
+    }
     exchange_config_release(request->config);
     timeout_disarm(&request->timeout);
     list_remove(&request->node);

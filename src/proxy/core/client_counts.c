@@ -9,11 +9,6 @@
 
 enum { SHARD_SHIFT = 58 }; /* the upper bits of the hash choose the shard */
 
-struct client_count {
-    struct address client; /* first: the key in the tree */
-    uint32_t n_connections;
-};
-
 static int compare(const void *one, const void *other)
 {
     return memcmp(one, other, sizeof(struct address));
@@ -60,6 +55,23 @@ static struct client_count *find(const struct client_counts_shard *shard,
     return node != NULL ? *node : NULL;
 }
 
+/* Add @client, which has no connection yet, with one. NULL: no memory. */
+static struct client_count *add_client(struct client_counts_shard *shard,
+                                       const struct address *client)
+{
+    struct client_count *count = malloc(sizeof(*count));
+    if (count == NULL) {
+        return NULL;
+    }
+    *count = (struct client_count){.client = *client, .n_connections = 1};
+    atomic_init(&count->n_requests, 0);
+    if (tsearch(count, &shard->root, compare) == NULL) {
+        free(count);
+        return NULL;
+    }
+    return count;
+}
+
 static enum status add(struct client_counts_shard *shard, const struct address *client,
                        uint32_t n_max)
 {
@@ -69,16 +81,15 @@ static enum status add(struct client_counts_shard *shard, const struct address *
         count->n_connections += !is_full;
         return is_full ? STATUS_FULL : STATUS_OK;
     }
-    count = malloc(sizeof(*count));
-    if (count == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    *count = (struct client_count){.client = *client, .n_connections = 1};
-    if (tsearch(count, &shard->root, compare) == NULL) {
+    return add_client(shard, client) != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void remove_one(struct client_counts_shard *shard, struct client_count *count)
+{
+    if (--count->n_connections == 0) {
+        tdelete(&count->client, &shard->root, compare);
         free(count);
-        return STATUS_NO_MEMORY;
     }
-    return STATUS_OK;
 }
 
 bool client_counts_are_same(const struct address *one, const struct address *other)
@@ -104,9 +115,28 @@ void client_counts_remove(struct client_counts *counts, const struct address *ad
     struct client_counts_shard *shard = lock_shard(counts, address, &client);
     struct client_count *count = find(shard, &client);
     assert(count != NULL);
-    if (--count->n_connections == 0) {
-        tdelete(&client, &shard->root, compare);
-        free(count);
+    remove_one(shard, count);
+    pthread_mutex_unlock(&shard->lock);
+}
+
+struct client_count *client_counts_join(struct client_counts *counts, const struct address *address)
+{
+    struct address client;
+    struct client_counts_shard *shard = lock_shard(counts, address, &client);
+    struct client_count *count = find(shard, &client);
+    if (count != NULL) {
+        count->n_connections++;
+    } else {
+        count = add_client(shard, &client);
     }
+    pthread_mutex_unlock(&shard->lock);
+    return count;
+}
+
+void client_counts_leave(struct client_counts *counts, struct client_count *count)
+{
+    struct address client;
+    struct client_counts_shard *shard = lock_shard(counts, &count->client, &client);
+    remove_one(shard, count);
     pthread_mutex_unlock(&shard->lock);
 }

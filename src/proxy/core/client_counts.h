@@ -1,12 +1,14 @@
-/* The number of connections of each client, over all workers.
+/* The number of connections of each client, over all workers, and of requests where they are
+ * counted too.
  *
  * Balanced trees in shards, each with its own lock, which is taken twice per connection. They have
- * one node per client with a connection. */
+ * one node per client with a connection. Requests are counted in the node, without the lock. */
 
 #ifndef SLUICE_PROXY_CORE_CLIENT_COUNTS_H
 #define SLUICE_PROXY_CORE_CLIENT_COUNTS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +19,13 @@
 #include "base/status.h"
 
 enum { CLIENT_COUNTS_SHARDS = 64 };
+
+/* A client. */
+struct client_count {
+    struct address client; /* first: the key in the tree */
+    uint32_t n_connections;
+    atomic_uint n_requests; /* under way; see client_count_take() */
+};
 
 struct client_counts_shard {
     pthread_mutex_t lock;
@@ -41,6 +50,32 @@ MUST_USE enum status client_counts_add(struct client_counts *counts, const struc
 
 /* A counted connection has ended. */
 void client_counts_remove(struct client_counts *counts, const struct address *client);
+
+/* Count one more connection of @client, however many it has. NULL: no memory. The count stays until
+ * client_counts_leave(). */
+MUST_USE struct client_count *client_counts_join(struct client_counts *counts,
+                                                 const struct address *client);
+
+/* A connection that was joined has ended. */
+void client_counts_leave(struct client_counts *counts, struct client_count *count);
+
+/* Count one more request of the client, which may have @n_max (>= 1). False: it has as many, and
+ * nothing is counted. For any thread. */
+MUST_USE static inline bool client_count_take(struct client_count *count, uint32_t n_max)
+{
+    const bool is_taken =
+        atomic_fetch_add_explicit(&count->n_requests, 1, memory_order_relaxed) < n_max;
+    if (!is_taken) {
+        atomic_fetch_sub_explicit(&count->n_requests, 1, memory_order_relaxed);
+    }
+    return is_taken;
+}
+
+/* A request that was taken has ended. */
+static inline void client_count_give(struct client_count *count)
+{
+    atomic_fetch_sub_explicit(&count->n_requests, 1, memory_order_relaxed);
+}
 
 /* Whether both addresses count as one client. */
 MUST_USE bool client_counts_are_same(const struct address *one, const struct address *other);

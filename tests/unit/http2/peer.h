@@ -18,6 +18,7 @@
  *   trailers ID name=value    end with trailers
  *   took ID n                 bytes of the body were passed on
  *   release ID                the exchange is over
+ *   refuse ID                 it is not begun
  *   at MS                     the time, from 0
  *   drain, stop, ping, pack   pack: write what is due; done anyway behind the script
  *

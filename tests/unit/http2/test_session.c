@@ -253,6 +253,20 @@ START_TEST(streams_beyond_the_maximum_are_refused_until_exchanges_are_over)
 }
 END_TEST
 
+START_TEST(a_stream_that_its_owner_refuses_costs_the_client_nothing)
+{
+    peer_config.streams_max = 1;
+    ck_assert_str_eq(peer_run("H 1 H POST; refuse 1; pack; D 1 S abc; H 3 SH GET; answer 3 200 -"),
+                     "head 1 POST / host=a\n"
+                     "RST_STREAM 1 REFUSED_STREAM\n"
+                     "head 3 GET / host=a last\n"
+                     "HEADERS 3 :status=200 server=s end\n");
+    for (unsigned kind = 0; kind < HTTP2_ABUSE_KINDS; kind++) {
+        ck_assert_uint_eq(peer_abuse((enum http2_abuse)kind), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_session_that_is_over_says_so)
 {
     peer_run("H 1 SH GET; answer 1 200 -");
@@ -285,6 +299,7 @@ int main(void)
     tcase_add_test(tcase, the_window_of_the_connection_is_announced);
     tcase_add_test(tcase, streams_beyond_the_maximum_are_refused_until_exchanges_are_over);
     tcase_add_test(tcase, a_session_that_is_over_says_so);
+    tcase_add_test(tcase, a_stream_that_its_owner_refuses_costs_the_client_nothing);
     tcase_add_test(tcase, an_idle_session_is_small);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

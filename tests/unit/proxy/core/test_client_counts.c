@@ -159,6 +159,35 @@ START_TEST(whoever_comes_and_goes_the_counts_are_right)
 }
 END_TEST
 
+START_TEST(requests_are_counted_over_the_connections_of_a_client)
+{
+    const struct address one = address_of("2001:db8::1");
+    const struct address other = address_of("2001:db8:0:7::");
+    const struct address stranger = address_of("2001:db8:1::1");
+    struct client_count *first = client_counts_join(&counts, &one);
+    struct client_count *second = client_counts_join(&counts, &other);
+    struct client_count *third = client_counts_join(&counts, &stranger);
+    ck_assert(client_count_take(first, 2));
+    ck_assert(client_count_take(second, 2));
+    ck_assert(!client_count_take(first, 2));
+    ck_assert(!client_count_take(second, 2));
+    ck_assert(client_count_take(third, 2));
+    client_count_give(second);
+    ck_assert(client_count_take(first, 2));
+    ck_assert(!client_count_take(first, 1)); /* a maximum may fall below what there is */
+    client_count_give(first);
+    client_counts_leave(&counts, first);
+    ck_assert(client_count_take(second, 2));
+    assert_count("2001:db8::1", 1);
+    client_count_give(second);
+    client_count_give(second);
+    client_count_give(third);
+    client_counts_leave(&counts, second);
+    client_counts_leave(&counts, third);
+    assert_empty();
+}
+END_TEST
+
 static void *come_and_go(void *context)
 {
     const uint32_t first = *(const uint32_t *)context;
@@ -171,6 +200,11 @@ static void *come_and_go(void *context)
         if (client_counts_add(&counts, &own, MAX) == STATUS_OK) {
             client_counts_remove(&counts, &own);
         }
+        struct client_count *joined = client_counts_join(&counts, &shared);
+        if (client_count_take(joined, MAX)) {
+            client_count_give(joined);
+        }
+        client_counts_leave(&counts, joined);
     }
     return NULL;
 }
@@ -204,6 +238,7 @@ int main(void)
     tcase_add_test(all, all_spellings_of_an_address_are_one_client);
     tcase_add_test(all, many_clients_are_kept_apart_and_their_memory_goes_with_them);
     tcase_add_test(all, whoever_comes_and_goes_the_counts_are_right);
+    tcase_add_test(all, requests_are_counted_over_the_connections_of_a_client);
     tcase_add_test(all, several_threads_count_together);
     tcase_set_timeout(all, 60);
     suite_add_tcase(suite, all);

@@ -1,0 +1,57 @@
+#include "proxy/client/client_streams.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "proxy/client/client_env.h"
+#include "proxy/client/connection_limits.h"
+#include "proxy/exchange/exchange_config.h"
+
+enum status client_streams_join(struct client_env *clients, const struct address *client,
+                                struct client_count **count)
+{
+    *count = NULL;
+    if (connection_limits_is_protected(clients, client)) {
+        return STATUS_OK;
+    }
+    *count = client_counts_join(&clients->connection_limits->http2_clients, client);
+    return *count != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void client_streams_leave(struct client_env *clients, struct client_count *count)
+{
+    if (count != NULL) {
+        client_counts_leave(&clients->connection_limits->http2_clients, count);
+    }
+}
+
+static void report_refusal(struct client_env *clients, const struct address *client)
+{
+    uint64_t n_held;
+    counter_up(&clients->env->meters->http2_refused);
+    if (log_gate_pass(&clients->streams_gate, clock_monotonic_us(), &n_held)) {
+        char buffer[ADDRESS_TEXT_MAX];
+        struct text text = text_of(buffer, sizeof(buffer));
+        address_write(client, &text);
+        log_warn("proxy.http2", "too many requests of a client at a time",
+                 "client=%.*s times_before=%llu hint=\"see max.streams_per_client\"",
+                 SPAN_ARGS(text_span(&text)), (unsigned long long)n_held);
+    }
+}
+
+bool client_streams_take(struct client_env *clients, const struct address *client,
+                         struct client_count *count)
+{
+    const uint32_t n_max = clients->env->config->policy->max.streams_per_client;
+    if (count == NULL || client_count_take(count, n_max)) {
+        return true;
+    }
+    report_refusal(clients, client);
+    return false;
+}
+
+void client_streams_give(struct client_count *count)
+{
+    if (count != NULL) {
+        client_count_give(count);
+    }
+}
