@@ -1,7 +1,4 @@
-/* An operator's change: sets or lifts a ban or an exemption.
- *
- * If the policy names Redis, the change is made in Redis, by its clock, and published to every
- * process. It fails while Redis is unreachable. Otherwise the change is made in this process. */
+/* An operator's change: sets or lifts a ban or an exemption. */
 
 #ifndef SLUICE_STORE_BAN_CHANGE_H
 #define SLUICE_STORE_BAN_CHANGE_H
@@ -14,36 +11,17 @@
 #include "base/status.h"
 #include "store/bans.h"
 #include "store/operation.h"
+#include "store/table_change.h"
 
-enum { BAN_CHANGE_BYTES = 4096 };
-
-/* Borrowed members must stay valid until the answer. */
 struct ban_change {
-    struct bans *bans; /* of this process */
-    /* a stack over the shared store, in the caller's loop; NULL: no shared store */
-    struct store *store;
-    struct span prefix; /* of every key in Redis */
-
-    struct ban ban;  /* the ban to set or lift; set_ms is filled in */
-    uint64_t for_ms; /* duration; 0: the ban lasts until ban.until_ms */
-    bool is_lift;    /* lift the entry of ban.limit and ban.hash, if its kind is ban.kind */
-
-    /* The answer. status: STATUS_OK, and ban.until_ms is set; _NOT_FOUND: no ban to lift; _FULL;
-     * _INVALID: the ban would have ended already; others as for an admin operation. */
-    enum status status;
-    const char *fault; /* see struct store_operation */
-    bool may_be_made;  /* for any status: the change is made in Redis, or may still be made */
-
-    void (*on_done)(struct ban_change *change); /* after STORE_PENDING: once, from the loop */
-    void *context;
-
-    /* Private to ban_change.c. */
-    struct store_operation operation;
-    char bytes[BAN_CHANGE_BYTES];
+    struct table_change change; /* is_removal: lift the entry of ban.limit and ban.hash, if its kind
+                                   is ban.kind; until_ms is filled in */
+    struct bans *bans;          /* of this process */
+    struct ban ban;             /* the ban to set or lift; set_ms is filled in */
 };
 
-/* Starts @change. */
-MUST_USE enum store_outcome ban_change_start(struct ban_change *change);
+/* Starts @ban. */
+MUST_USE enum store_outcome ban_change_start(struct ban_change *ban);
 
 /* A query to Redis: whether a limit and a key have a ban or an exemption. For a process that does
  * not watch the bans. Borrowed members must stay valid until the answer. */

@@ -74,8 +74,7 @@ json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *ru
 /* --- what is wanted --- */
 
 struct change {
-    struct key_change of_key;
-    char by[ADMIN_BY_BYTES_MAX];
+    struct key_change of_key; /* the first member: key_change_run() frees it */
     char reason[BAN_REASON_BYTES_MAX];
     struct ban_change ban;
 };
@@ -178,7 +177,7 @@ static bool read_members(struct change *change, const json_t *json)
         return refuse(change, "say for how long, {\"for\": \"10m\"}, or until when, "
                               "{\"until\": \"2026-03-29T01:59:00Z\"}");
     }
-    return request_read_term(change->of_key.request, length, end, &change->ban.for_ms,
+    return request_read_term(change->of_key.request, length, end, &change->ban.change.for_ms,
                              &change->ban.ban.until_ms);
 }
 
@@ -211,110 +210,60 @@ static const char *word_of(const struct change *change)
     return change->ban.ban.kind == BAN_REFUSES ? "ban" : "exempt";
 }
 
-static void answer_done(struct change *change)
+static struct change *change_of(struct key_change *of_key)
 {
+    return CONTAINER_OF(of_key, struct change, of_key);
+}
+
+static void answer_done(struct key_change *of_key)
+{
+    struct change *change = change_of(of_key);
     char shown[4 * KEY_TEXT_BYTES_MAX];
     struct text key = text_of(shown, sizeof(shown));
-    json_t *json = key_resource_describe(change->of_key.rule, &change->of_key.given);
+    json_t *json = key_resource_describe(of_key->rule, &of_key->given);
     describe_set(&json, "kind", json_string(word_of(change)));
-    if (change->of_key.given.len > 0) {
-        key_print(key_given_identity(&change->of_key.given), &key);
+    if (of_key->given.len > 0) {
+        key_print(key_given_identity(&of_key->given), &key);
     } else {
-        text_add_hex(&key, change->of_key.given.hash, sizeof(change->of_key.given.hash));
+        text_add_hex(&key, of_key->given.hash, sizeof(of_key->given.hash));
     }
-    if (change->ban.is_lift) {
+    if (change->ban.change.is_removal) {
         describe_set(&json, "lifted", json_true());
-        answer_note(change->of_key.request, "lifted %s of %.*s", word_of(change),
+        answer_note(of_key->request, "lifted %s of %.*s", word_of(change),
                     SPAN_ARGS(text_span(&key)));
     } else {
         describe_set(&json, "until", describe_timestamp(change->ban.ban.until_ms * 1000));
         describe_set(&json, "reason", json_of_span(change->ban.ban.reason));
-        describe_set(&json, "enforced", json_boolean(!change->of_key.rule->limits[0].shadow));
-        answer_note(change->of_key.request, "%s of %.*s until %llu ms: %.*s", word_of(change),
+        describe_set(&json, "enforced", json_boolean(!of_key->rule->limits[0].shadow));
+        answer_note(of_key->request, "%s of %.*s until %llu ms: %.*s", word_of(change),
                     SPAN_ARGS(text_span(&key)), (unsigned long long)change->ban.ban.until_ms,
                     SPAN_ARGS(change->ban.ban.reason));
     }
-    answer_json(change->of_key.request, 200, json);
+    answer_json(of_key->request, 200, json);
 }
 
-static void answer_failed(struct change *change)
+static void answer_refused(struct key_change *of_key)
 {
-    struct admin_request *request = change->of_key.request;
-    const struct ban_change *ban = &change->ban;
-    switch (ban->status) {
-    case STATUS_NOT_FOUND:
-        answer_problem(request, 404, "the key has no %s", word_of(change));
-        return;
-    case STATUS_INVALID:
-        answer_problem(request, 400, "it would be over already: until lies in the past");
-        return;
-    case STATUS_FULL:
-        answer_problem(request, 409,
-                       "there are as many bans and exemptions as max.bans says: lift some");
-        return;
-    case STATUS_OK:
-    case STATUS_NO_MEMORY:
-    case STATUS_TOO_LARGE:
-    case STATUS_TIMEOUT:
-    case STATUS_UNREACHABLE:
-    case STATUS_REFUSED:
-    case STATUS_IN_USE:
-    case STATUS_IO:
-        break;
-    }
-    answer_problem(request, 503, "the shared store does not answer: %s; %s",
-                   ban->fault != NULL ? ban->fault : status_text(ban->status),
-                   ban->may_be_made
-                       ? "the change may have been made, or be made yet: see GET /v1/bans"
-                       : "nothing was changed");
-}
-
-static void conclude(struct change *change)
-{
-    if (key_change_is_gone(&change->of_key)) {
-        /* no connection waits for the answer */
-    } else if (change->ban.status == STATUS_OK) {
-        answer_done(change);
+    const struct change *change = change_of(of_key);
+    if (change->ban.change.status == STATUS_NOT_FOUND) {
+        answer_problem(of_key->request, 404, "the key has no %s", word_of(change));
     } else {
-        answer_failed(change);
+        answer_problem(of_key->request, 409,
+                       "there are as many bans and exemptions as max.bans says: lift some");
     }
-    free(change);
-}
-
-static void on_done(struct ban_change *ban)
-{
-    struct change *change = ban->context;
-    change->of_key.admin->n_changes--;
-    conclude(change);
 }
 
 /* --- the change --- */
 
-static void run(struct change *change)
+static enum store_outcome start(struct key_change *of_key)
 {
-    struct admin_request *request = change->of_key.request;
-    const struct policy *policy = request->policy;
-    struct ban_change *ban = &change->ban;
-    ban->bans = change->of_key.admin->options.bans;
-    ban->prefix = policy->store.prefix;
-    if (policy->store.kind == STORE_REDIS) {
-        ban->store = admin_store(change->of_key.admin, policy);
-    }
-    ban->ban.limit = change->of_key.rule->name;
-    ban->ban.identity = key_given_identity(&change->of_key.given);
-    memcpy(ban->ban.hash, change->of_key.given.hash, sizeof(ban->ban.hash));
-    memcpy(change->by, request->by, sizeof(change->by));
-    ban->ban.by = span_of_text(change->by);
-    ban->on_done = on_done;
-    ban->context = change;
-    if (policy->store.kind == STORE_REDIS && ban->store == NULL) {
-        ban->status = STATUS_NO_MEMORY;
-        conclude(change);
-    } else if (ban_change_start(ban) == STORE_ANSWERED) {
-        conclude(change);
-    } else {
-        key_change_await(&change->of_key);
-    }
+    struct ban_change *ban = &change_of(of_key)->ban;
+    ban->bans = of_key->admin->options.bans;
+    ban->ban.limit = of_key->rule->name;
+    ban->ban.identity = key_given_identity(&of_key->given);
+    memcpy(ban->ban.hash, of_key->given.hash, sizeof(ban->ban.hash));
+    ban->ban.by = span_of_text(of_key->by);
+    return ban_change_start(ban);
 }
 
 static void handle(struct admin_request *request, enum ban_kind kind, bool is_lift)
@@ -325,13 +274,17 @@ static void handle(struct admin_request *request, enum ban_kind kind, bool is_li
         return;
     }
     change->ban.ban.kind = kind;
-    change->ban.is_lift = is_lift;
+    change->ban.change.is_removal = is_lift;
     if (!key_change_begin(&change->of_key, request) || (!is_lift && !read_body(change)) ||
         !key_change_may_wait(&change->of_key)) {
         free(change);
         return;
     }
-    run(change);
+    change->of_key.table = &change->ban.change;
+    change->of_key.answer_done = answer_done;
+    change->of_key.answer_refused = answer_refused;
+    change->of_key.list = "/v1/bans";
+    key_change_run(&change->of_key, start);
 }
 
 void ban_handle(struct admin_request *request)

@@ -291,6 +291,62 @@ bool key_change_is_gone(const struct key_change *change)
     return change->request == NULL;
 }
 
+static void answer_failed(struct key_change *change)
+{
+    const struct table_change *table = change->table;
+    if (table->status == STATUS_NOT_FOUND || table->status == STATUS_FULL) {
+        change->answer_refused(change);
+    } else if (table->status == STATUS_INVALID) {
+        answer_problem(change->request, 400, "it would be over already: until lies in the past");
+    } else {
+        answer_problem(change->request, 503, "the shared store does not answer: %s; %s%s",
+                       table->fault != NULL ? table->fault : status_text(table->status),
+                       table->may_be_made
+                           ? "the change may have been made, or be made yet: see GET "
+                           : "nothing was changed",
+                       table->may_be_made ? change->list : "");
+    }
+}
+
+static void conclude_change(struct key_change *change)
+{
+    if (key_change_is_gone(change)) {
+        /* no connection waits for the answer */
+    } else if (change->table->status == STATUS_OK) {
+        change->answer_done(change);
+    } else {
+        answer_failed(change);
+    }
+    free(change);
+}
+
+static void on_change_done(struct table_change *table)
+{
+    struct key_change *change = table->context;
+    change->admin->n_changes--;
+    conclude_change(change);
+}
+
+void key_change_run(struct key_change *change, enum store_outcome (*start)(struct key_change *))
+{
+    const struct policy *policy = change->request->policy;
+    struct table_change *table = change->table;
+    const bool is_shared = policy->store.kind == STORE_REDIS;
+    table->prefix = policy->store.prefix;
+    table->store = is_shared ? admin_store(change->admin, policy) : NULL;
+    table->on_done = on_change_done;
+    table->context = change;
+    memcpy(change->by, change->request->by, sizeof(change->by));
+    if (is_shared && table->store == NULL) {
+        table->status = STATUS_NO_MEMORY;
+        conclude_change(change);
+    } else if (start(change) == STORE_ANSWERED) {
+        conclude_change(change);
+    } else {
+        key_change_await(change);
+    }
+}
+
 /* --- the reset --- */
 
 struct reset {

@@ -11,6 +11,7 @@
 #include "policy/key.h"
 #include "policy/policy.h"
 #include "store/bans.h"
+#include "store/table_change.h"
 
 /* {"limit": …, "key": …, "hash": …}; without "key" if only the hash is known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
@@ -35,6 +36,13 @@ struct key_change {
     const struct policy *policy;   /* kept, once it is gone */
     const struct limit_rule *rule;
     struct key_given given;
+
+    /* For key_change_run(); set by the caller, but for @by. */
+    struct table_change *table;
+    char by[ADMIN_BY_BYTES_MAX]; /* who asked for it */
+    void (*answer_done)(struct key_change *change);
+    void (*answer_refused)(struct key_change *change); /* STATUS_NOT_FOUND or STATUS_FULL */
+    const char *list;                                  /* the resource that shows what holds */
 };
 
 /* Read what @request names. False: the request was answered. */
@@ -46,6 +54,10 @@ MUST_USE bool key_change_may_wait(const struct key_change *change);
 /* The change waits for the store: it is counted in admin->n_changes until the caller, when the
  * store has answered, counts it out. */
 void key_change_await(struct key_change *change);
+
+/* Make change->table, a change that @start starts, in the store that the policy names or in this
+ * process, and answer the request. Frees @change, which the caller has allocated. */
+void key_change_run(struct key_change *change, enum store_outcome (*start)(struct key_change *));
 
 /* Whether the request is gone; then what was kept for the change is given back. */
 MUST_USE bool key_change_is_gone(const struct key_change *change);

@@ -117,8 +117,7 @@ void tenant_handle(struct admin_request *request)
 /* --- changes --- */
 
 struct change {
-    struct key_change of_key;
-    char by[ADMIN_BY_BYTES_MAX];
+    struct key_change of_key; /* the first member: key_change_run() frees it */
     char plan[TENANT_PLAN_BYTES_MAX];
     char digits[2 * HASH_IDENTITY_BYTES];
     struct tenant_change tenant;
@@ -162,7 +161,7 @@ static bool read_members(struct change *change, const json_t *json)
     }
     return read_key(request, key, &change->of_key.given) && read_plan(change, plan) &&
            ((length.data == NULL && end.data == NULL) ||
-            request_read_term(request, length, end, &change->tenant.for_ms,
+            request_read_term(request, length, end, &change->tenant.change.for_ms,
                               &change->tenant.until_ms));
 }
 
@@ -174,10 +173,16 @@ static bool read_body(struct change *change)
     return is_good;
 }
 
-static void answer_done(struct change *change)
+static struct change *change_of(struct key_change *of_key)
 {
-    struct admin_request *request = change->of_key.request;
-    const struct key_given *given = &change->of_key.given;
+    return CONTAINER_OF(of_key, struct change, of_key);
+}
+
+static void answer_done(struct key_change *of_key)
+{
+    const struct change *change = change_of(of_key);
+    struct admin_request *request = of_key->request;
+    const struct key_given *given = &of_key->given;
     char shown[4 * KEY_TEXT_BYTES_MAX];
     struct text key = text_of(shown, sizeof(shown));
     json_t *json = json_object();
@@ -200,42 +205,13 @@ static void answer_done(struct change *change)
     answer_json(request, 200, json);
 }
 
-static void answer_failed(struct change *change)
+static void answer_refused(struct key_change *of_key)
 {
-    struct admin_request *request = change->of_key.request;
-    const struct tenant_change *tenant = &change->tenant;
-    if (tenant->status == STATUS_NOT_FOUND) {
-        answer_problem(request, 404, "the key has no plan");
-    } else if (tenant->status == STATUS_INVALID) {
-        answer_problem(request, 400, "it would be over already: until lies in the past");
-    } else if (tenant->status == STATUS_FULL) {
-        answer_problem(request, 409, "there are %d tenants: unset some", TENANTS_MAX);
+    if (of_key->table->status == STATUS_NOT_FOUND) {
+        answer_problem(of_key->request, 404, "the key has no plan");
     } else {
-        answer_problem(request, 503, "the shared store does not answer: %s; %s",
-                       tenant->fault != NULL ? tenant->fault : status_text(tenant->status),
-                       tenant->may_be_made
-                           ? "the change may have been made, or be made yet: see GET /v1/tenants"
-                           : "nothing was changed");
+        answer_problem(of_key->request, 409, "there are %d tenants: unset some", TENANTS_MAX);
     }
-}
-
-static void conclude(struct change *change)
-{
-    if (key_change_is_gone(&change->of_key)) {
-        /* no connection waits for the answer */
-    } else if (change->tenant.status == STATUS_OK) {
-        answer_done(change);
-    } else {
-        answer_failed(change);
-    }
-    free(change);
-}
-
-static void on_done(struct tenant_change *tenant)
-{
-    struct change *change = tenant->context;
-    change->of_key.admin->n_changes--;
-    conclude(change);
 }
 
 /* The field is the identity where that is short: it shows no secret, and is found by one hash. */
@@ -251,29 +227,13 @@ static void name_fields(struct change *change)
     }
 }
 
-static void run(struct change *change)
+static enum store_outcome start(struct key_change *of_key)
 {
-    struct admin_request *request = change->of_key.request;
-    const struct policy *policy = request->policy;
-    struct tenant_change *tenant = &change->tenant;
-    tenant->tenants = change->of_key.admin->options.tenants;
-    tenant->prefix = policy->store.prefix;
-    if (policy->store.kind == STORE_REDIS) {
-        tenant->store = admin_store(change->of_key.admin, policy);
-    }
+    struct change *change = change_of(of_key);
+    change->tenant.tenants = of_key->admin->options.tenants;
+    change->tenant.by = span_of_text(of_key->by);
     name_fields(change);
-    memcpy(change->by, request->by, sizeof(change->by));
-    tenant->by = span_of_text(change->by);
-    tenant->on_done = on_done;
-    tenant->context = change;
-    if (policy->store.kind == STORE_REDIS && tenant->store == NULL) {
-        tenant->status = STATUS_NO_MEMORY;
-        conclude(change);
-    } else if (tenant_change_start(tenant) == STORE_ANSWERED) {
-        conclude(change);
-    } else {
-        key_change_await(&change->of_key);
-    }
+    return tenant_change_start(&change->tenant);
 }
 
 static void handle(struct admin_request *request, bool is_set)
@@ -291,7 +251,11 @@ static void handle(struct admin_request *request, bool is_set)
         free(change);
         return;
     }
-    run(change);
+    change->of_key.table = &change->tenant.change;
+    change->of_key.answer_done = answer_done;
+    change->of_key.answer_refused = answer_refused;
+    change->of_key.list = "/v1/tenants";
+    key_change_run(&change->of_key, start);
 }
 
 void tenant_set_handle(struct admin_request *request)

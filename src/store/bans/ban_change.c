@@ -1,7 +1,3 @@
-/*   start ─► no shared store ─► changed in this process
- *         ─► one script call ─► changed in Redis, published to all ─► changed in this process too,
- *            so that its next requests follow it; the watch reads concurrent changes by others */
-
 #include "store/ban_change.h"
 
 #include "base/clock.h"
@@ -9,161 +5,70 @@
 #include "store/bans/ban_record.h"
 #include "store/redis/redis_command.h"
 
-/* Replies of a script that has changed nothing. */
-enum { ANSWER_NONE = 0, ANSWER_FULL = -1, ANSWER_OVER = -2 };
-
 /* Replies to a query. */
 enum { ANSWER_BAN = 1, ANSWER_EXEMPT = 2, US_PER_MS = 1000 };
 
-/* --- in this process --- */
+/* --- a change --- */
 
-static enum status make_here(struct ban_change *change, uint64_t now_ms)
+static struct ban_change *ban_of(struct table_change *change)
 {
-    struct ban *ban = &change->ban;
+    return CONTAINER_OF(change, struct ban_change, change);
+}
+
+static enum status make_here(struct table_change *change, uint64_t now_ms)
+{
+    struct bans *bans = ban_of(change)->bans;
+    struct ban *ban = &ban_of(change)->ban;
     const uint64_t now_us = clock_monotonic_us();
-    enum status status = STATUS_OK;
-    if (change->is_lift) {
-        status = bans_remove(change->bans, ban) ? STATUS_OK : STATUS_NOT_FOUND;
-    } else {
+    enum status status = STATUS_INVALID;
+    if (change->is_removal) {
+        status = bans_remove(bans, ban) ? STATUS_OK : STATUS_NOT_FOUND;
+    } else if (ban->until_ms > now_ms) {
         ban->set_ms = now_ms;
-        status = bans_put(change->bans, ban, now_us + (ban->until_ms - now_ms) * 1000, now_us);
+        status = bans_put(bans, ban, now_us + (ban->until_ms - now_ms) * 1000, now_us);
     }
-    bans_expire(change->bans, now_us);
+    bans_expire(bans, now_us);
     return status;
 }
 
-static enum status make_alone(struct ban_change *change)
-{
-    const uint64_t now_ms = clock_wall_us() / 1000;
-    if (!change->is_lift && change->for_ms > 0) {
-        change->ban.until_ms = now_ms + change->for_ms;
-    }
-    if (!change->is_lift && change->ban.until_ms <= now_ms) {
-        return STATUS_INVALID;
-    }
-    return make_here(change, now_ms);
-}
-
-/* --- in Redis --- */
-
-/* The word that begins at @start of @text and ends where @text does now. */
-static struct span word_from(const struct text *text, size_t start)
-{
-    return span_of(text->data + start, text->len - start);
-}
-
-/* Appends @a and @b to @text as one word. */
-static struct span add(struct text *text, struct span a, struct span b)
+static struct span add_field(struct text *text, const struct ban *ban)
 {
     const size_t start = text->len;
-    text_add(text, a);
-    text_add(text, b);
-    return word_from(text, start);
-}
-
-static struct span add_number(struct text *text, uint64_t number)
-{
-    const size_t start = text->len;
-    text_add_u64(text, number);
-    return word_from(text, start);
-}
-
-static struct span add_field(struct text *text, struct span limit, const uint8_t *hash)
-{
-    const size_t start = text->len;
-    ban_record_write_field(limit, hash, text);
-    return word_from(text, start);
+    ban_record_write_field(ban->limit, ban->hash, text);
+    return table_word_from(text, start);
 }
 
 static struct span add_rest(struct text *text, const struct ban *ban)
 {
     const size_t start = text->len;
     ban_record_write_rest(ban, text);
-    return word_from(text, start);
+    return table_word_from(text, start);
 }
 
-static bool write_words(struct ban_change *change)
+static size_t write_words(struct table_change *change, struct text *text)
 {
-    struct text text = text_of(change->bytes, sizeof(change->bytes));
-    const struct span words[] = {
-        add(&text, change->prefix, SPAN(BANS_KEY_SUFFIX)),
-        add(&text, change->prefix, SPAN(REDIS_CHANNEL_SUFFIX)),
-        add_field(&text, change->ban.limit, change->ban.hash),
-        ban_record_kind(change->ban.kind),
-        add_number(&text, change->for_ms > 0 ? 0 : change->ban.until_ms),
-        add_number(&text, change->for_ms),
-        add_rest(&text, &change->ban),
-        change->is_lift ? SPAN("") : add_number(&text, bans_count(change->bans).n_max),
-    };
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        change->operation.words[i] = words[i];
-    }
-    change->operation.n_words = ARRAY_LEN(words);
-    return !text.truncated;
+    const struct ban *ban = &ban_of(change)->ban;
+    struct span *words = change->operation.words;
+    size_t n = 0;
+    words[n++] = table_word(text, change->prefix, SPAN(BANS_KEY_SUFFIX));
+    words[n++] = table_word(text, change->prefix, SPAN(REDIS_CHANNEL_SUFFIX));
+    words[n++] = add_field(text, ban);
+    words[n++] = ban_record_kind(ban->kind);
+    words[n++] = table_word_number(text, change->for_ms > 0 ? 0 : ban->until_ms);
+    words[n++] = table_word_number(text, change->for_ms);
+    words[n++] = add_rest(text, ban);
+    words[n++] = change->is_removal
+                     ? SPAN("")
+                     : table_word_number(text, bans_count(ban_of(change)->bans).n_max);
+    return n;
 }
 
-static enum status read_numbers(struct ban_change *change)
+enum store_outcome ban_change_start(struct ban_change *ban)
 {
-    const long long *numbers = change->operation.numbers;
-    const uint64_t now_ms = numbers[1] > 0 ? (uint64_t)numbers[1] : 0;
-    switch (numbers[0]) {
-    case ANSWER_NONE:
-        return STATUS_NOT_FOUND;
-    case ANSWER_FULL:
-        return STATUS_FULL;
-    case ANSWER_OVER:
-        return STATUS_INVALID;
-    }
-    if (numbers[0] < numbers[1]) {
-        return STATUS_INVALID;
-    }
-    change->ban.until_ms = (uint64_t)numbers[0];
-    const enum status status = make_here(change, now_ms);
-    /* The change is made in Redis even if the ban is not known or has no room in this process. */
-    return status == STATUS_NOT_FOUND || status == STATUS_FULL ? STATUS_OK : status;
-}
-
-static void finish(struct ban_change *change)
-{
-    change->fault = change->operation.fault;
-    change->status = change->operation.status;
-    change->may_be_made = change->operation.may_be_done;
-    if (change->status == STATUS_OK) {
-        change->status = read_numbers(change);
-        change->may_be_made = change->operation.numbers[0] > 0;
-    }
-}
-
-static void on_operation_done(struct store_operation *operation)
-{
-    struct ban_change *change = operation->context;
-    finish(change);
-    change->on_done(change);
-}
-
-enum store_outcome ban_change_start(struct ban_change *change)
-{
-    change->fault = NULL;
-    change->may_be_made = false;
-    if (change->store == NULL) {
-        change->status = make_alone(change);
-        return STORE_ANSWERED;
-    }
-    change->operation = (struct store_operation){
-        .kind = OPERATION_CALL,
-        .source = span_of(ban_change_script.text, ban_change_script.len),
-        .on_done = on_operation_done,
-        .context = change,
-    };
-    if (!write_words(change)) {
-        change->status = STATUS_TOO_LARGE;
-        return STORE_ANSWERED;
-    }
-    if (store_run(change->store, &change->operation) == STORE_PENDING) {
-        return STORE_PENDING;
-    }
-    finish(change);
-    return STORE_ANSWERED;
+    static const struct table_change_kind KIND = {
+        .script = &ban_change_script, .write_words = write_words, .make_here = make_here};
+    ban->change.until_ms = &ban->ban.until_ms;
+    return table_change_start(&ban->change, &KIND);
 }
 
 /* --- a query --- */
@@ -208,7 +113,7 @@ static struct span add_hashes(struct text *text, const struct ban_query *query)
         hash_identity(query->secret, text_span(&identity), hash);
         text_add_hex(text, hash, sizeof(hash));
     }
-    return word_from(text, start);
+    return table_word_from(text, start);
 }
 
 enum store_outcome ban_query_start(struct ban_query *query, struct store *store)
@@ -217,7 +122,7 @@ enum store_outcome ban_query_start(struct ban_query *query, struct store *store)
     query->operation = (struct store_operation){
         .kind = OPERATION_CALL,
         .source = span_of(ban_query_script.text, ban_query_script.len),
-        .words = {add(&text, query->prefix, SPAN(BANS_KEY_SUFFIX)), query->limit,
+        .words = {table_word(&text, query->prefix, SPAN(BANS_KEY_SUFFIX)), query->limit,
                   add_hashes(&text, query)},
         .n_words = 3,
         .on_done = on_query_done,

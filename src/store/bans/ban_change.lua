@@ -10,7 +10,7 @@ ARGV   1 the channel
        5 how long (ms)
        6 the rest of the value
        7 how many there may be; empty: what there is of that kind is lifted
-Reply  1 until when (ms); 0: there was none to lift, -1: there are too many, -2: it would be over
+Reply  1 until when (ms); -1: there was none to lift, -2: it would be over, -3: there are too many
        2 now (ms) ]]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -24,11 +24,11 @@ if ARGV[7] == '' then
   local value = redis.call('HGET', KEYS[1], ARGV[2])
   local kind, ends = string.match(value or '', '^(%a+) (%d+) ')
   if kind ~= ARGV[3] then
-    return {0, now}
+    return {-1, now}
   end
   if tonumber(ends) <= now then
     redis.call('HDEL', KEYS[1], ARGV[2])
-    return {0, now}
+    return {-1, now}
   end
   redis.call('HSET', KEYS[1], ARGV[2], string.format('lifted %s %.0f', ends, now))
   tell()
@@ -54,7 +54,7 @@ if redis.call('HLEN', KEYS[1]) >= max and redis.call('HEXISTS', KEYS[1], ARGV[2]
     end
   end
   if redis.call('HLEN', KEYS[1]) >= max then
-    return {-1, now}
+    return {-3, now}
   end
 end
 redis.call('HSET', KEYS[1], ARGV[2], string.format('%s %.0f %.0f %s', ARGV[3], till, now, ARGV[6]))

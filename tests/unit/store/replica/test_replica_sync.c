@@ -128,7 +128,7 @@ static struct store *open_store(void)
     return store;
 }
 
-static void note_done(struct ban_change *change)
+static void note_done(struct table_change *change)
 {
     *(bool *)change->context = true;
 }
@@ -137,34 +137,34 @@ static enum status change(struct store *store, struct ban_change *wanted, const 
 {
     bool is_done = false;
     wanted->bans = proxies[0].bans;
-    wanted->store = store;
-    wanted->prefix = SPAN("test");
+    wanted->change.store = store;
+    wanted->change.prefix = SPAN("test");
     wanted->ban.limit = SPAN("a");
     wanted->ban.identity = span_of_text(identity);
     wanted->ban.by = SPAN("alice");
     wanted->ban.reason = SPAN("asks too often");
-    wanted->on_done = note_done;
-    wanted->context = &is_done;
+    wanted->change.on_done = note_done;
+    wanted->change.context = &is_done;
     hash_identity(SECRET, wanted->ban.identity, wanted->ban.hash);
     if (ban_change_start(wanted) == STORE_PENDING) {
         iterations_until(loop, &is_done);
     }
-    return wanted->status;
+    return wanted->change.status;
 }
 
 START_TEST(what_one_sets_all_know_and_what_it_lifts_nobody_does)
 {
     struct store *store = open_store();
-    struct ban_change ban = {.for_ms = 60000};
+    struct ban_change ban = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     ck_assert(finds(&proxies[0], "{x}", BAN_REFUSES));
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
-    struct ban_change exempt = {.for_ms = 60000, .ban.kind = BAN_EXEMPTS};
+    struct ban_change exempt = {.change.for_ms = 60000, .ban.kind = BAN_EXEMPTS};
     ck_assert_int_eq(change(store, &exempt, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_EXEMPTS, true);
-    struct ban_change unban = {.is_lift = true};
+    struct ban_change unban = {.change.is_removal = true};
     ck_assert_int_eq(change(store, &unban, "{x}"), STATUS_NOT_FOUND);
-    struct ban_change unexempt = {.is_lift = true, .ban.kind = BAN_EXEMPTS};
+    struct ban_change unexempt = {.change.is_removal = true, .ban.kind = BAN_EXEMPTS};
     ck_assert_int_eq(change(store, &unexempt, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_EXEMPTS, false);
     await_found(&proxies[0], "{x}", BAN_EXEMPTS, false);
@@ -175,15 +175,15 @@ END_TEST
 START_TEST(a_change_waits_for_the_first_connection_and_fails_without_one)
 {
     struct store *store = new_store();
-    struct ban_change ban = {.for_ms = 60000};
+    struct ban_change ban = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     store_free(store);
     redis_server_kill(&server);
     store = new_store();
-    struct ban_change late = {.for_ms = 60000};
+    struct ban_change late = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &late, "{y}"), STATUS_UNREACHABLE);
-    ck_assert_str_eq(late.fault, "refused");
-    ck_assert(!late.may_be_made);
+    ck_assert_str_eq(late.change.fault, "refused");
+    ck_assert(!late.change.may_be_made);
     store_free(store);
     redis_server_restart(&server);
 }
@@ -194,7 +194,7 @@ START_TEST(what_is_over_is_refused_and_what_ends_is_gone_everywhere)
     struct store *store = open_store();
     struct ban_change over = {.ban.until_ms = 1};
     ck_assert_int_eq(change(store, &over, "{x}"), STATUS_INVALID);
-    struct ban_change brief = {.for_ms = 400};
+    struct ban_change brief = {.change.for_ms = 400};
     ck_assert_int_eq(change(store, &brief, "{x}"), STATUS_OK);
     ck_assert_uint_gt(brief.ban.until_ms, 0);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
@@ -207,13 +207,13 @@ END_TEST
 START_TEST(there_are_no_more_than_the_maximum_and_those_that_ended_make_room)
 {
     struct store *store = open_store();
-    struct ban_change brief = {.for_ms = 30};
-    struct ban_change second = {.for_ms = 60000};
+    struct ban_change brief = {.change.for_ms = 30};
+    struct ban_change second = {.change.for_ms = 60000};
     bans_set_max(proxies[0].bans, 1);
     ck_assert_int_eq(change(store, &brief, "{x}"), STATUS_OK);
     iterations_for(loop, 40 * 1000);
     ck_assert_int_eq(change(store, &second, "{y}"), STATUS_OK);
-    struct ban_change third = {.for_ms = 60000};
+    struct ban_change third = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &third, "{z}"), STATUS_FULL);
     ck_assert_int_eq(change(store, &second, "{y}"), STATUS_OK);
     store_free(store);
@@ -229,7 +229,7 @@ static void make_all_read(void)
 START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lost)
 {
     struct store *store = open_store();
-    struct ban_change ban = {.for_ms = 60000};
+    struct ban_change ban = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
     make_all_read(); /* proxy 0 reads the ban, too, and of which hash it is */
@@ -237,7 +237,7 @@ START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lo
     while (redis_store_is_up(store)) {
         iterations_once(loop);
     }
-    struct ban_change lost = {.for_ms = 60000};
+    struct ban_change lost = {.change.for_ms = 60000};
     ck_assert_int_ne(change(store, &lost, "{y}"), STATUS_OK);
     ck_assert(finds(&proxies[1], "{x}", BAN_REFUSES));
     redis_server_restart(&server);
@@ -251,7 +251,7 @@ START_TEST(what_was_known_holds_while_redis_is_away_and_is_set_again_if_it_is_lo
     while (!redis_store_is_up(store)) {
         iterations_once(loop);
     }
-    struct ban_change again = {.for_ms = 60000};
+    struct ban_change again = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &again, "{y}"), STATUS_OK);
     await_found(&proxies[1], "{y}", BAN_REFUSES, true);
     store_free(store);
@@ -261,9 +261,9 @@ END_TEST
 START_TEST(what_is_lifted_does_not_come_back_the_last_one_either_and_after_a_loss)
 {
     struct store *store = open_store();
-    struct ban_change ban = {.for_ms = 60000};
-    struct ban_change other = {.for_ms = 60000};
-    struct ban_change unban = {.is_lift = true};
+    struct ban_change ban = {.change.for_ms = 60000};
+    struct ban_change other = {.change.for_ms = 60000};
+    struct ban_change unban = {.change.is_removal = true};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     ck_assert_int_eq(change(store, &other, "{y}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
@@ -292,7 +292,7 @@ START_TEST(many_changes_at_once_are_all_known)
     struct store *store = open_store();
     for (size_t i = 0; i < MANY; i++) {
         snprintf(identities[i], sizeof(identities[i]), "{%zu}", i);
-        changes[i] = (struct ban_change){.for_ms = 60000};
+        changes[i] = (struct ban_change){.change.for_ms = 60000};
         ck_assert_int_eq(change(store, &changes[i], identities[i]), STATUS_OK);
     }
     for (size_t i = 0; i < MANY; i++) {
@@ -306,13 +306,13 @@ END_TEST
 START_TEST(a_silent_redis_is_left_and_what_changed_meanwhile_is_read)
 {
     struct store *store = open_store();
-    struct ban_change ban = {.for_ms = 60000};
+    struct ban_change ban = {.change.for_ms = 60000};
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     await_found(&proxies[1], "{x}", BAN_REFUSES, true);
     redis_server_pause(&server);
-    struct ban_change late = {.for_ms = 60000};
+    struct ban_change late = {.change.for_ms = 60000};
     ck_assert_int_ne(change(store, &late, "{y}"), STATUS_OK);
-    ck_assert(late.may_be_made);
+    ck_assert(late.change.may_be_made);
     redis_server_resume(&server);
     await_found(&proxies[1], "{y}", BAN_REFUSES, true);
     store_free(store);
@@ -362,8 +362,8 @@ static void await_sent(redisContext *admin, const char *command, unsigned long n
 START_TEST(without_a_subscription_all_is_read_when_the_version_is_another)
 {
     struct store *store = open_store();
-    struct ban_change ban = {.for_ms = 60000};
-    struct ban_change unban = {.is_lift = true};
+    struct ban_change ban = {.change.for_ms = 60000};
+    struct ban_change unban = {.change.is_removal = true};
     redisContext *admin = redis_server_connect(&server);
     ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
     deafen(&proxies[1]);
