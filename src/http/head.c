@@ -52,28 +52,15 @@ static enum parse_result bad(struct http_error *error, uint16_t status, const ch
     return PARSE_BAD;
 }
 
-static void cut_lines(struct span data, size_t start, size_t fields_at, size_t end,
-                      struct head_lines *lines)
+/* Why the line at data[@line] is refused, which goes up to data[@at], the first octet that no value
+ * has, and one more; NULL if it starts with a token, or is empty, and ends there in CR LF. */
+static const char *line_fault(const char *data, size_t line, size_t at)
 {
-    lines->start_line = span_of(data.data + start, fields_at - CRLF_BYTES - start);
-    lines->field_lines = span_of(data.data + fields_at, end - fields_at);
-    lines->end = end;
-}
-
-static const char *first_octet_fault(char octet)
-{
-    if (octet == ' ' || octet == '\t') {
-        return "a line is folded, or starts with white space";
-    }
-    return octet == ':' ? "a field has no name" : "a line does not start with a token";
-}
-
-/* What is wrong with the line that goes up to data[@at], the first octet that no value has; NULL if
- * it ends there in CR LF. */
-static const char *line_fault(const char *data, size_t line_start, size_t at)
-{
-    if (at > line_start && !octet_is(data[line_start], OCTET_TCHAR)) {
-        return first_octet_fault(data[line_start]);
+    if (at > line && !octet_is(data[line], OCTET_TCHAR)) {
+        if (data[line] == ' ' || data[line] == '\t') {
+            return "a line is folded, or starts with white space";
+        }
+        return data[line] == ':' ? "a field has no name" : "a line does not start with a token";
     }
     if (data[at] == '\r') {
         return data[at + 1] == '\n' ? NULL : "a CR stands alone";
@@ -81,72 +68,85 @@ static const char *line_fault(const char *data, size_t line_start, size_t at)
     return data[at] == '\n' ? "a line ends in LF without CR" : "a control byte stands in the head";
 }
 
-/* Scan to the end of the line at parser->line_start, which must be before @limit. */
-static enum parse_result next_line(struct head_parser *parser, struct span data, size_t limit,
-                                   struct http_error *error)
+static size_t lesser(size_t a, size_t b)
 {
-    const size_t window = data.len < limit ? data.len : limit;
-    const size_t at = octet_skip_values(data.data, parser->scanned, window);
-
-    parser->scanned = at;
-    if (at == window || (data.data[at] == '\r' && at + 1 == window)) {
-        return window < limit ? PARSE_PARTIAL : bad(error, 431, "the head is too large");
-    }
-    const char *fault = line_fault(data.data, parser->line_start, at);
-    parser->scanned = at + CRLF_BYTES;
-    return fault == NULL ? PARSE_DONE : bad(error, 400, fault);
+    return a < b ? a : b;
 }
 
 enum parse_result head_scan(struct head_parser *parser, struct span data, size_t start,
                             size_t start_line_bytes_max, struct head_lines *lines,
                             struct http_error *error)
 {
-    if (parser->line_start < start) {
-        parser->line_start = start;
-        parser->scanned = start;
-    }
     /* Input that is not HTTP (TLS, for example) is recognised by its first byte. */
     if (data.len > start && !octet_is(data.data[start], OCTET_TCHAR)) {
         return bad(error, 400, "the start line does not start with a token");
     }
+    size_t line = parser->line_start > start ? parser->line_start : start;
+    size_t at = parser->scanned > start ? parser->scanned : start;
+    size_t bytes_max = line == start ? lesser(start_line_bytes_max, parser->head_bytes_max)
+                                     : parser->head_bytes_max;
     for (;;) {
-        const bool is_start_line = parser->line_start == start;
-        const bool is_shorter = is_start_line && start_line_bytes_max < parser->head_bytes_max;
-        const size_t bytes_max = is_shorter ? start_line_bytes_max : parser->head_bytes_max;
-        const enum parse_result result = next_line(parser, data, start + bytes_max, error);
-        if (result != PARSE_DONE) {
-            return result;
+        const size_t window = lesser(data.len, start + bytes_max);
+        at = octet_skip_values(data.data, at, window);
+        if (at == window || (at + 1 == window && data.data[at] == '\r')) {
+            parser->line_start = line;
+            parser->scanned = at;
+            return window < start + bytes_max ? PARSE_PARTIAL
+                                              : bad(error, 431, "the head is too large");
         }
-        if (parser->scanned - parser->line_start == CRLF_BYTES) {
-            cut_lines(data, start, parser->start_line_end, parser->scanned, lines);
-            return PARSE_DONE;
+        const char *fault = line_fault(data.data, line, at);
+        if (fault != NULL) {
+            return bad(error, 400, fault);
         }
-        if (is_start_line) {
-            parser->start_line_end = parser->scanned;
+        const bool is_empty = at == line;
+        at += CRLF_BYTES;
+        if (is_empty) {
+            break;
         }
-        parser->line_start = parser->scanned;
+        if (line == start) {
+            parser->start_line_end = at;
+            bytes_max = parser->head_bytes_max;
+        }
+        line = at;
     }
+    const size_t fields_at = parser->start_line_end;
+    lines->start_line = span_of(data.data + start, fields_at - CRLF_BYTES - start);
+    lines->field_lines = span_of(data.data + fields_at, at - fields_at);
+    lines->end = at;
+    return PARSE_DONE;
 }
 
 /* --- fields --- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
 
 /* Read the field line at *@line, which head_scan() has accepted, so an octet that is not of a value
  * ends it; *@line is then the start of the next one. False: it is not a token, a colon and a
  * value. */
 static bool read_field(const char **line, const char *end, struct field *field)
 {
-    const char *at = *line;
-    while (octet_is(*at, OCTET_TCHAR)) {
-        at++;
+    const char *colon = *line;
+    while (octet_is(*colon, OCTET_TCHAR)) {
+        colon++;
     }
-    if (*at != ':') {
+    if (*colon != ':') {
         return false;
     }
-    field->name = span_of(*line, (size_t)(at - *line));
-    const char *value = at + 1;
-    at = value + octet_skip_values(value, 0, (size_t)(end - value));
-    field->value = span_trim(span_of(value, (size_t)(at - value)));
-    *line = at + CRLF_BYTES;
+    const char *value = colon + 1;
+    while (is_blank(*value)) {
+        value++;
+    }
+    const char *line_end = value + octet_skip_values(value, 0, (size_t)(end - value));
+    const char *value_end = line_end;
+    while (value_end > value && is_blank(value_end[-1])) {
+        value_end--;
+    }
+    field->name = span_of(*line, (size_t)(colon - *line));
+    field->value = span_of(value, (size_t)(value_end - value));
+    *line = line_end + CRLF_BYTES;
     return true;
 }
 

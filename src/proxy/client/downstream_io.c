@@ -119,9 +119,7 @@ enum stream_result downstream_send(struct client *client, const struct response 
              * wait for that. */
             text_add(&head, piece);
             return sender_post(&downstream->out, &downstream->connection.env->outbox,
-                               text_span(&head)) == STREAM_BLOCKED
-                       ? STREAM_DONE
-                       : STREAM_BROKEN;
+                               text_span(&head));
         }
     }
     if (last && downstream->is_tunnel) {

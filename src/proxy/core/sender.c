@@ -91,5 +91,6 @@ enum stream_result sender_write(struct sender *sender, struct span head, const s
 enum stream_result sender_post(struct sender *sender, struct outbox *outbox, struct span message)
 {
     const struct iovec slice = slice_of(message);
-    return after_write(sender, outbox_write(outbox, sender->stream, &slice, 1));
+    const enum stream_result result = outbox_write(outbox, sender->stream, &slice, 1);
+    return after_write(sender, result) == STREAM_BLOCKED ? STREAM_DONE : STREAM_BROKEN;
 }

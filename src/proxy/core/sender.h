@@ -41,7 +41,8 @@ MUST_USE enum stream_result sender_write(struct sender *sender, struct span head
                                          const struct span *pieces, int n_pieces, bool last,
                                          struct span trailers);
 
-/* Send @message, which is in the head's block, as outbox_write() does. */
+/* Send @message, which is in the head's block, as outbox_write() does: STREAM_DONE also if it waits
+ * for room, or STREAM_BROKEN. Call sender_drop_head() on on_drained. */
 MUST_USE enum stream_result sender_post(struct sender *sender, struct outbox *outbox,
                                         struct span message);
 

@@ -224,7 +224,7 @@ bool abandoned_request_take(struct exchange *exchange)
     timeout_init(&abandoned->timeout, on_timeout);
     timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
                 clock_monotonic_us());
-    if (!exchange->is_request_sent || exchange->is_request_blocked) {
+    if (!exchange->is_request_sent || stream_is_blocked(&abandoned->upstream->stream)) {
         stream_shutdown(&abandoned->upstream->stream); /* the server waits for no more of it */
     }
     upstream_hand_over(abandoned->upstream, &abandoned->user);

@@ -253,10 +253,10 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
     return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
-void exchange_complete(struct exchange *exchange)
+void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
-    const uint64_t now_us = clock_monotonic_us();
-    exchange_set_state(exchange, EXCHANGE_DONE);
+    exchange_enter_state(exchange, EXCHANGE_DONE);
+    exchange_touch_at(exchange, now_us);
     if (exchange->upstream != NULL) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         if (exchange->is_request_sent) {
@@ -337,7 +337,7 @@ void exchange_reply(struct exchange *exchange, struct span body)
     }
     if (exchange_has_sent(
             exchange, exchange->client->ops->send(exchange->client, &exchange->out, body, true))) {
-        exchange_complete(exchange);
+        exchange_complete(exchange, clock_monotonic_us());
     }
 }
 

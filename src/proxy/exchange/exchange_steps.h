@@ -75,7 +75,7 @@ void exchange_reply(struct exchange *exchange, struct span body);
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
 
 /* The whole answer is written, or in the outbox. */
-void exchange_complete(struct exchange *exchange);
+void exchange_complete(struct exchange *exchange, uint64_t now_us);
 
 /* Give up; the client gets nothing more. @end: the side that caused it. */
 void exchange_cut(struct exchange *exchange, enum answer_end end, const char *fault);

@@ -145,6 +145,9 @@ static void on_progress(struct upstream_user *user)
 static void on_drained(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
+    if (!exchange->is_request_blocked) {
+        return; /* a posted head: nothing waits for it */
+    }
     const uint64_t now_us = clock_monotonic_us();
     exchange->is_request_blocked = false;
     exchange_touch_at(exchange, now_us);
@@ -220,16 +223,17 @@ static bool on_interim(struct upstream_user *user)
 }
 
 /* Handle the result of sending a piece of the answer; @last ends it. False: blocked or over. */
-static bool on_piece_sent(struct exchange *exchange, enum stream_result result, bool last)
+static bool on_piece_sent(struct exchange *exchange, enum stream_result result, bool last,
+                          uint64_t now_us)
 {
     exchange->is_last_blocked = last;
     if (!exchange_has_sent(exchange, result)) {
         return false;
     }
     if (last) {
-        exchange_complete(exchange);
+        exchange_complete(exchange, now_us);
     } else {
-        exchange_touch(exchange);
+        exchange_touch_at(exchange, now_us);
     }
     return !last;
 }
@@ -239,10 +243,13 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
 {
     struct client *client = exchange->client;
     const struct response *head = exchange->is_head_pending ? &exchange->out : NULL;
+    /* A pending head came in the same callback, in which the clock was read. */
+    const uint64_t now_us =
+        head != NULL ? exchange->connect_started_us + exchange->upstream_us : clock_monotonic_us();
     exchange->is_head_pending = false;
     exchange->is_response_started = true;
     exchange->response_bytes += piece.len;
-    return on_piece_sent(exchange, client->ops->send(client, head, piece, last), last);
+    return on_piece_sent(exchange, client->ops->send(client, head, piece, last), last, now_us);
 }
 
 /* Read the cost that the answer reports, now: its head is no longer there when the exchange is
@@ -353,7 +360,8 @@ static bool on_pipe(struct upstream_user *user, struct pipe *pipe)
     struct client *client = exchange->client;
     assert(exchange->is_response_started && !exchange->is_head_pending);
     exchange->response_bytes += pipe->n_bytes;
-    return on_piece_sent(exchange, client->ops->send_pipe(client, pipe), false);
+    return on_piece_sent(exchange, client->ops->send_pipe(client, pipe), false,
+                         clock_monotonic_us());
 }
 
 void exchange_on_client_progress(struct exchange *exchange)
@@ -365,7 +373,7 @@ void exchange_on_client_drained(struct exchange *exchange)
 {
     if (exchange->state == EXCHANGE_REPLY || exchange->is_last_blocked) {
         exchange->is_client_blocked = false;
-        exchange_complete(exchange);
+        exchange_complete(exchange, clock_monotonic_us());
         return;
     }
     if (exchange->state != EXCHANGE_FORWARD && exchange->state != EXCHANGE_TUNNEL) {

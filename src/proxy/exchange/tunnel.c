@@ -12,6 +12,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
@@ -40,7 +41,7 @@ static void end(struct exchange *exchange)
 {
     upstream_close(exchange->upstream);
     exchange->upstream = NULL;
-    exchange_complete(exchange);
+    exchange_complete(exchange, clock_monotonic_us());
 }
 
 /* One side has ended. */
@@ -141,7 +142,7 @@ bool tunnel_on_switch(struct upstream_user *user)
         exchange_fail(exchange, 502, "the upstream switched protocols unasked");
         return false;
     }
-    if (!exchange->is_request_sent || exchange->is_request_blocked) {
+    if (!exchange->is_request_sent || stream_is_blocked(&upstream->stream)) {
         exchange_fail(exchange, 502, "the upstream switched protocols before the request's end");
         return false;
     }

@@ -154,7 +154,7 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, const struc
 MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
 
 /* Send the head of a request without a body by the outbox, together with other output of this
- * loop iteration. It therefore blocks. */
+ * loop iteration: STREAM_DONE although it is not written yet, or STREAM_BROKEN. */
 MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 
 /* Whether the head is complete but not sent. */
