@@ -69,14 +69,11 @@ bool span_to_u64(struct span span, uint64_t max, uint64_t *value)
         return false;
     }
     for (size_t i = 0; i < span.len; i++) {
-        if (span.data[i] < '0' || span.data[i] > '9') {
+        const uint64_t digit = (uint8_t)(span.data[i] - '0');
+        if (digit > 9 || __builtin_mul_overflow(result, 10, &result) ||
+            __builtin_add_overflow(result, digit, &result) || result > max) {
             return false;
         }
-        uint64_t digit = (uint64_t)(span.data[i] - '0');
-        if (result > (max - digit) / 10 || digit > max) {
-            return false;
-        }
-        result = result * 10 + digit;
     }
     *value = result;
     return true;

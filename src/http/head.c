@@ -128,26 +128,24 @@ static bool is_blank(char c)
  * value. */
 static bool read_field(const char **line, const char *end, struct field *field)
 {
-    const char *colon = *line;
-    while (octet_is(*colon, OCTET_TCHAR)) {
-        colon++;
-    }
-    if (*colon != ':') {
+    const char *line_end = *line + octet_skip_values(*line, 0, (size_t)(end - *line));
+    const char *colon = memchr(*line, ':', (size_t)(line_end - *line));
+    if (colon == NULL) {
         return false;
     }
     const char *value = colon + 1;
+    const char *value_end = line_end;
     while (is_blank(*value)) {
         value++;
     }
-    const char *line_end = value + octet_skip_values(value, 0, (size_t)(end - value));
-    const char *value_end = line_end;
     while (value_end > value && is_blank(value_end[-1])) {
         value_end--;
     }
     field->name = span_of(*line, (size_t)(colon - *line));
     field->value = span_of(value, (size_t)(value_end - value));
+    field->id = field_identify(field->name);
     *line = line_end + CRLF_BYTES;
-    return true;
+    return field->id != FIELD_OTHER || field_is_token(field->name); /* a known name is a token */
 }
 
 /* Whether there is a tab in the white space behind @value, which ends in CR. */
@@ -174,7 +172,6 @@ static bool read_lines(const struct head_parser *parser, struct span lines, stru
         if (!read_field(&line, end, field)) {
             return head_refuse(head, 400, "a field line is not a token, a colon and a value");
         }
-        field->id = field_identify(field->name);
         if (field->id == FIELD_CONTENT_LENGTH && has_tab_behind(field->value)) {
             return head_refuse(head, 400, "a tab stands behind Content-Length");
         }

@@ -150,8 +150,7 @@ static void write_request_id(const struct exchange *exchange, struct text *text)
         message_write_field(text, field_name(FIELD_X_REQUEST_ID), exchange->client_request_id);
         return;
     }
-    text_add(text, field_name(FIELD_X_REQUEST_ID));
-    text_add_literal(text, ": ");
+    text_add_literal(text, "X-Request-ID: ");
     text_add_hex(text, exchange->request_id, sizeof(exchange->request_id));
     text_add_literal(text, "\r\n");
 }

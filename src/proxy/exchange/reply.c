@@ -231,6 +231,9 @@ struct span reply_route(struct exchange *exchange, const struct reply_spec *resp
 void edits_redact(struct exchange *exchange)
 {
     const struct field_edits *edits = &exchange->evaluation.route->edits->response;
+    if (edits->known == 0 && edits->n_names == 0) {
+        return;
+    }
     for (size_t i = 0; i < exchange->response.n_fields; i++) {
         struct field *field = &exchange->response.fields[i];
         field->hop_by_hop = field->hop_by_hop || field_edits_drop(edits, field);
