@@ -47,6 +47,7 @@ struct head_builder {
     size_t n_fields;
     struct pseudo_fields pseudo;
     struct field *cookie;    /* NULL: none came */
+    size_t n_moved;          /* bytes, so that the pieces of Cookie stand together */
     const char *malformed;   /* NULL: not so far */
     struct http_error error; /* status 0: none */
 };

@@ -8,6 +8,9 @@ enum {
     REQUEST_LINE_FRAME_BYTES = 14, /* two spaces, version and CR LF; CR LF behind the fields */
     HOST_LINE_BYTES = 8,           /* "Host: " and CR LF */
     DESCRIBED_NAME_BYTES = 256,    /* a longer name keeps its case */
+    /* Pieces of Cookie that stand apart are moved together, so a short head in HPACK could ask for
+     * a long copy for each of its fields. In all this many bytes are moved. */
+    COOKIE_MOVED_BYTES_MAX = 32 * 1024,
 };
 
 void head_builder_begin(struct head_builder *builder, bool is_trailers)
@@ -19,6 +22,7 @@ void head_builder_begin(struct head_builder *builder, bool is_trailers)
     builder->n_fields = 0;
     builder->pseudo = (struct pseudo_fields){0};
     builder->cookie = NULL;
+    builder->n_moved = 0;
     builder->malformed = NULL;
     builder->error = (struct http_error){0};
 }
@@ -156,7 +160,13 @@ static void move_cookie_to_end(struct head_builder *builder)
 static void join_cookie(struct head_builder *builder, struct span value)
 {
     struct span *cookie = &builder->cookie->value;
-    if (cookie->data + cookie->len != builder->bytes + builder->used) {
+    const char *end = builder->bytes + builder->used;
+    if (cookie->data + cookie->len != end) {
+        builder->n_moved += (size_t)(end - cookie->data);
+        if (builder->n_moved > COOKIE_MOVED_BYTES_MAX) {
+            refuse(builder, 431, "the pieces of Cookie stand among too many other fields");
+            return;
+        }
         move_cookie_to_end(builder);
     }
     if (copy(builder, SPAN("; ")).data != NULL && copy(builder, value).data != NULL) {

@@ -138,6 +138,23 @@ START_TEST(pieces_of_cookie_that_stand_apart_take_no_more_memory)
 }
 END_TEST
 
+/* In HPACK a piece and a field between are a byte each, and each would be a copy of the head. */
+START_TEST(pieces_of_cookie_that_stand_apart_often_are_refused)
+{
+    char piece[3001];
+    memset(piece, 'c', sizeof(piece) - 1);
+    piece[sizeof(piece) - 1] = '\0';
+    add_request("GET");
+    add("cookie", piece);
+    for (unsigned i = 0; i < 40; i++) {
+        add("x", "");
+        add("cookie", "a=b");
+    }
+    ck_assert_int_eq(head_builder_end(&builder, false, &head), HEAD_REFUSED);
+    ck_assert_uint_eq(head.error.status, 431);
+}
+END_TEST
+
 START_TEST(trailers_are_fields_alone)
 {
     head_builder_begin(&builder, true);
@@ -161,6 +178,7 @@ int main(void)
     tcase_add_test(tcase, nothing_is_written_beyond_the_memory);
     tcase_add_test(tcase, cookies_are_one_field);
     tcase_add_test(tcase, pieces_of_cookie_that_stand_apart_take_no_more_memory);
+    tcase_add_test(tcase, pieces_of_cookie_that_stand_apart_often_are_refused);
     tcase_add_test(tcase, trailers_are_fields_alone);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
