@@ -358,6 +358,18 @@ static bool add_crl(SSL_CTX *context, struct span der)
     return is_added;
 }
 
+/* The list of the authority that issued the client's own certificate is required; lists of those
+ * above it count if they are there. */
+static int on_verified(int is_verified, X509_STORE_CTX *context)
+{
+    const bool lacks_list = X509_STORE_CTX_get_error(context) == X509_V_ERR_UNABLE_TO_GET_CRL;
+    if (is_verified == 0 && lacks_list && X509_STORE_CTX_get_error_depth(context) > 0) {
+        X509_STORE_CTX_set_error(context, X509_V_OK);
+        return 1;
+    }
+    return is_verified;
+}
+
 static bool set_client_rule(OSSL_LIB_CTX *library, SSL_CTX *context,
                             const struct tls_entry_config *config)
 {
@@ -376,14 +388,15 @@ static bool set_client_rule(OSSL_LIB_CTX *library, SSL_CTX *context,
         }
     }
     if (config->n_client_crls > 0) {
-        X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_CRL_CHECK);
+        X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context),
+                                    X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
     }
     SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX - 2); /* counts what is between the ends */
     SSL_CTX_set_verify(context,
                        config->client_rule == CLIENT_CERTIFICATE_REQUIRE
                            ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
                            : SSL_VERIFY_PEER,
-                       NULL);
+                       on_verified);
     return true;
 }
 

@@ -205,6 +205,34 @@ def test_a_revoked_certificate_is_refused(start, authority, tmp_path):
     assert 'err="certificate revoked"' in proxy.stderr()
 
 
+def test_a_revoked_authority_is_refused_with_all_that_it_issued(start, authority, tmp_path):
+    """Its list alone is required: that of the root counts where there is one."""
+    authority.sign("middle", "DNS:middle.test", "basicConstraints=critical,CA:true\nkeyUsage=keyCertSign,cRLSign\n")
+    (tmp_path / "middle").mkdir()
+    middle = authority.below("middle", tmp_path / "middle")
+    middle.sign("client", "DNS:client.test")
+    authorities, lists = tmp_path / "cas.pem", tmp_path / "lists.pem"
+    authorities.write_bytes(authority.certificate.read_bytes() + middle.certificate.read_bytes())
+    of_root, of_middle = tmp_path / "root.crl", tmp_path / "middle.crl"
+    make_crl(of_middle, middle.certificate, middle.key)
+    context = context_of(authority)
+    context.load_cert_chain(middle.folder / "client.pem", middle.folder / "client.key")
+
+    def is_taken():
+        try:
+            with SecureClient(proxy, authority, "two.test", context=context) as client:
+                return client.ask(host="two.test").status == 200
+        except (ssl.SSLError, ConnectionError):
+            return False
+
+    for revoked in (None, [], [middle.certificate]):
+        if revoked is not None:
+            make_crl(of_root, authority.certificate, authority.folder / "ca.key", revoked)
+        lists.write_bytes(of_middle.read_bytes() + (of_root.read_bytes() if revoked is not None else b""))
+        proxy = start(listening(authority, REQUIRE % authorities + f", client_crl: {lists}") + ECHO % "ok")
+        assert is_taken() == (not revoked), revoked
+
+
 OPTIONAL = ", client: optional, client_ca: %s"
 
 

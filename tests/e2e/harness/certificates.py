@@ -1,5 +1,6 @@
 """An authority of one's own, and certificates that it signs."""
 
+import copy
 import subprocess
 
 
@@ -24,10 +25,17 @@ class Authority:
     def __init__(self, folder, days=2):
         folder.mkdir()
         self.folder = folder
-        self.certificate = folder / "ca.pem"
+        self.certificate, self.key = folder / "ca.pem", folder / "ca.key"
         self.days = days
         _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", "/CN=ca",
-                 "-keyout", folder / "ca.key", "-out", self.certificate)
+                 "-keyout", self.key, "-out", self.certificate)
+
+    def below(self, name, folder):
+        """An authority whose certificate this one has signed as `name`."""
+        authority = copy.copy(self)
+        authority.folder = folder
+        authority.certificate, authority.key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        return authority
 
     def sign(self, name, alternatives, extensions=""):
         """The files of a certificate for `alternatives`, such as IP:127.0.0.1, and of its key."""
@@ -37,7 +45,7 @@ class Authority:
         _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
                  "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey",
-                 self.folder / "ca.key", "-CAcreateserial", "-days", self.days, "-extfile", extension_file,
+                 self.key, "-CAcreateserial", "-days", self.days, "-extfile", extension_file,
                  "-out", certificate)
         return certificate, key
 
