@@ -32,6 +32,7 @@ enum {
     X(VALID, "")                                                                                   \
     X(TOO_LONG, "the token has more than 8 KiB")                                                   \
     X(SEVERAL, "the request has several tokens")                                                   \
+    X(SPELLING, "the request has a token in a spelling that only some servers read")               \
     X(MALFORMED, "the token is not three parts in base64url")                                      \
     X(BAD_HEADER, "the token's header is not a JSON object, or names a member twice")              \
     X(BAD_PAYLOAD, "the token's claims are not a JSON object, or name a member twice")             \

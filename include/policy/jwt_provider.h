@@ -69,6 +69,10 @@ const struct jwt_claims *token_view_claims(struct token_view *token,
                                            const struct request_view *request,
                                            const struct jwt_provider *provider);
 
+/* Whether the token of the latest reading is a reason to refuse the request: it is not valid, and
+ * on_invalid denies it; or a server may take one that was not verified. */
+bool token_view_is_refused(const struct token_view *token);
+
 /* The claims of @token that @rules name, in @arena, with the values borrowed. NULL: no memory. */
 MUST_USE const struct jwt_claims *given_token_claims(const struct given_token *token,
                                                      const struct jwt_rules *rules,

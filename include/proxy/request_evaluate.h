@@ -44,9 +44,11 @@ void token_check_init(struct token_check *check, struct jwt_verifier *verifier, 
 void token_check_init_given(struct token_check *check, const struct given_token *given,
                             struct arena *arena);
 
-/* The tokens of @head at the places that @from names, the scheme Bearer removed. data is NULL:
- * there is none. *differ: there are several that differ. */
-struct span token_find(const struct key_part *from, const struct head *head, bool *differ);
+/* The token of @head at the places that @from names, the scheme Bearer removed. data is NULL: there
+ * is none. *fault: JWT_SEVERAL, there are several that differ; JWT_SPELLING, there is one in a
+ * spelling that only some servers read; else JWT_VALID. */
+struct span token_find(const struct key_part *from, const struct head *head,
+                       enum jwt_result *fault);
 
 /* --- the evaluation --- */
 

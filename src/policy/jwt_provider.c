@@ -10,6 +10,16 @@ const struct jwt_claims *token_view_claims(struct token_view *token,
     return token->claims;
 }
 
+bool token_view_is_refused(const struct token_view *token)
+{
+    if (!token->is_sent || token->claims != NULL) {
+        return false;
+    }
+    const enum jwt_result result = token->result;
+    return token->provider->on_invalid == JWT_INVALID_IS_DENIED || result == JWT_SEVERAL ||
+           result == JWT_SPELLING || result == JWT_TOO_MANY_FAILURES || result == JWT_NO_MEMORY;
+}
+
 const struct jwt_claims *given_token_claims(const struct given_token *token,
                                             const struct jwt_rules *rules, struct arena *arena)
 {

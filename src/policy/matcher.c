@@ -233,11 +233,15 @@ static bool leaves_head(const struct route *route, struct request_view *request)
     return leaves;
 }
 
-/* Last of all conditions: the token may have to be verified. */
+/* Last of all conditions: the token may have to be verified. One that is refused matches, so that
+ * the request is refused by the limits of this route, and does not go on to a laxer one. */
 static NEVER_INLINE bool claims_match(const struct route *route, const struct request_view *request)
 {
     const struct jwt_claims *claims =
         request->token != NULL ? token_view_claims(request->token, request, route->jwt) : NULL;
+    if (claims == NULL && request->token != NULL && token_view_is_refused(request->token)) {
+        return true;
+    }
     for (size_t i = 0; i < route->match.n_claims && claims != NULL; i++) {
         if (!claim_match_holds(&route->match.claims[i], claims)) {
             return false;

@@ -144,6 +144,76 @@ def test_refused_tokens_are_counted(start):
         assert f'sluice_tokens_refused_total{{reason="{reason}"}} {n}\n' in page
 
 
+# --- spellings ---
+
+ODD_CREDENTIALS = [
+    "Bearer\xa0{}", "Bearer\x85{}", "\xa0Bearer {}", "Bearer {}\xa0", "Bearer  {}", "bEARER\t{}", "\x85bearer {}", # counted
+    "Basic x, Bearer {}", ",Bearer {}", "x Bearer {}", "Basic x Bearer {}", "{}", "Token {}", "Basic {}", "x,{}",
+    "Bearer{}", "Bearer {},", "Bearer {} x", "Bearer {}, Basic x", 'Bearer "{}"', "Bearer Bearer {}", "Bearer {}=",
+    "JWT {}", "bearer={}", "Bearer x {}"]
+
+
+@pytest.mark.parametrize("on_invalid", ["deny", "missing"])
+def test_no_spelling_of_a_token_leaves_the_bucket_of_its_user(start, on_invalid):
+    jwt = SECRET.replace("api}", f"api, on_invalid: {on_invalid}}}")
+    proxy = start(policy(f"  - {{limits: [per-user], {OK}}}\n", "per-user: {key: jwt.sub, rate: 1/day, missing: skip}", jwt=jwt))
+    token = hs256(claims())
+    assert [proxy.ask(fields=bearer(token)).status for _ in range(2)] == [200, 429]
+    for spelling in ODD_CREDENTIALS:
+        asked = proxy.ask(fields=[("Authorization", spelling.format(token))])
+        assert asked.status in (401, 429), spelling
+    for fields in [bearer(token) + [("Authorization", f"x Bearer {token}")], [("Authorization", "x Bearer y")]]:
+        assert proxy.ask(fields=fields).status == 401
+    for other in ["Basic YTpi", 'Digest username="a", uri="/a.b.c", realm="api.eu.example.com"', "Token abc"]:
+        assert proxy.ask(fields=[("Authorization", other)]).status == 200, other
+
+
+@pytest.mark.parametrize("place, spellings", [
+    ("cookie.t", ['t="{}"', "t=%65{tail}", "t={head}%2e{rest}", 't="%65{tail}"', "t={}%20", "t= {}"]),
+    ("query.t", ["t=%65{tail}", "t={head}%2E{rest}", "t={}%20", "t=+{}", "t={}%00"]),
+    ("header.x-token", ["\xa0{}", "{}\xa0", "{},", "Bearer {},", "{} x"]),
+])
+def test_no_spelling_of_a_token_elsewhere_leaves_it_either(start, place, spellings):
+    jwt = f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', on_invalid: missing, from: [{place}]}}}}\n"
+    proxy = start(policy(f"  - {{limits: [per-user], {OK}}}\n", "per-user: {key: jwt.sub, rate: 1/day, missing: skip}", jwt=jwt))
+    token = hs256(claims())
+    head, rest = token.split(".", 1)
+
+    def ask(text):
+        if place.startswith("query"):
+            return proxy.ask(path=f"/?{text}").status
+        return proxy.ask(fields=[("Cookie" if place.startswith("cookie") else "X-Token", text)]).status
+
+    assert [ask(token if place.startswith("header") else f"t={token}") for _ in range(2)] == [200, 429]
+    for spelling in spellings:
+        assert ask(spelling.format(token, tail=token[1:], head=head, rest=rest)) in (401, 429), spelling
+    for opaque in ["opaque", "a+b/c~d=", "v1.%41"]:
+        assert ask(opaque if place.startswith("header") else f"t={opaque}") == 200, opaque
+
+
+@pytest.mark.parametrize("on_invalid", ["deny", "missing"])
+def test_a_token_that_cannot_be_judged_passes_no_route_by_claims(start, on_invalid):
+    jwt = SECRET.replace("api}", f"api, on_invalid: {on_invalid}}}")
+    proxy = start(policy(f"  - {{match: {{path: /a, jwt: {{plan: free}}}}, limits: [free], {OK}}}\n"
+                         "  - {limits: [], respond: {status: 202}}\n", "free: {key: jwt.sub, rate: 2/day}", jwt=jwt))
+    with proxy.connect() as client:
+        free = [bearer(hs256(claims(plan="free", jti=i))) for i in range(50)]
+        assert [client.ask(path="/a", fields=free[i]).status for i in range(3)] == [200, 200, 429]
+        assert client.ask(path="/a", fields=bearer(hs256(claims(plan="paid")))).status == 202
+        assert client.ask(path="/a").status == 202
+        for spelling in ("Bearer {},", "x Bearer {}"):
+            token = hs256(claims(plan="free"))
+            assert client.ask(path="/a", fields=[("Authorization", spelling.format(token))]).status == 401
+        wrong = client.ask(path="/a", fields=bearer(hs256(claims(plan="free"), "f" * 32)))
+        assert wrong.status == (401 if on_invalid == "deny" else 202)
+        for i in range(110):
+            client.ask(path="/a", fields=bearer(hs256(claims(plan="free", jti=i), "f" * 32)))
+        for i in range(3, 30):
+            for j in range(12):
+                client.ask(path="/a", fields=bearer(hs256(claims(plan="free", jti=f"{i} {j}"), "f" * 32)))
+            assert client.ask(path="/a", fields=free[i]).status == 429
+
+
 # --- routes ---
 
 

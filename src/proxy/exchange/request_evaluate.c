@@ -137,10 +137,7 @@ static NEVER_INLINE bool read_token(struct evaluation *evaluation)
         return true;
     }
     const struct jwt_claims *claims = token_view_claims(view->token, view, route->jwt);
-    const bool is_refused = view->token->is_sent && claims == NULL &&
-                            (route->jwt->on_invalid == JWT_INVALID_IS_DENIED ||
-                             view->token->result == JWT_TOO_MANY_FAILURES);
-    if (is_refused) {
+    if (token_view_is_refused(view->token)) {
         refuse_invalid(evaluation, view->token->result);
     } else if (claims == NULL && route->requires_token) {
         refuse_token(evaluation, 401, TOKEN_MISSING, "the request has no token", "Bearer");

@@ -3,10 +3,16 @@
 #include "base/compiler.h"
 #include "http/values.h"
 
-/* The token that was found, and whether another one differs from it. */
+enum {
+    DECODED_BYTES = 16 * 1024, /* of a cookie or parameter that is not read as it is written */
+    DOTS = 2,                  /* in a token */
+};
+
+/* The token that was found. */
 struct finding {
     struct span token;
-    bool differ;
+    bool differ; /* another one differs from it */
+    bool is_odd; /* there is one in a spelling that only some servers read */
 };
 
 static void add(struct finding *finding, struct span token)
@@ -19,17 +25,76 @@ static void add(struct finding *finding, struct span token)
     finding->token = token;
 }
 
+static bool is_token_octet(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+}
+
+static bool has_dots(struct span text)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < text.len && n < DOTS; i++) {
+        n += text.data[i] == '.';
+    }
+    return n == DOTS;
+}
+
+/* Whether @text, which is not a valid token, has the dots of one and bytes that no token has: some
+ * servers cut them off, or decode them. */
+static bool is_odd(struct span text)
+{
+    size_t n = 0;
+    while (n < text.len && is_token_octet(text.data[n])) {
+        n++;
+    }
+    return n < text.len && has_dots(text);
+}
+
 /* Remove the scheme Bearer and the blanks behind it. False: @value does not begin with it. */
 static bool strip_scheme(struct span *value)
 {
     const struct span scheme = SPAN("Bearer");
     if (value->len <= scheme.len ||
-        !span_equals_ignore_case(span_of(value->data, scheme.len), scheme) ||
-        (value->data[scheme.len] != ' ' && value->data[scheme.len] != '\t')) {
+        !span_equals_ignore_case(span_of(value->data, scheme.len), scheme)) {
         return false;
     }
-    *value = span_trim(span_of(value->data + scheme.len, value->len - scheme.len));
-    return true;
+    const struct span rest = span_of(value->data + scheme.len, value->len - scheme.len);
+    const struct span token = value_trim(rest);
+    const bool has_blank = token.data != rest.data;
+    *value = has_blank ? token : *value;
+    return has_blank;
+}
+
+/* The length of the token that @text begins with, as far as its first bytes show it: a header in
+ * JSON begins with `{`, which base64url spells so. 0: none. */
+static size_t token_len(struct span text)
+{
+    size_t len = 0;
+    while (len < text.len && is_token_octet(text.data[len])) {
+        len++;
+    }
+    const bool is_object = len > 1 && text.data[0] == 'e' &&
+                           ((text.data[1] >= 'w' && text.data[1] <= 'z') ||
+                            (text.data[1] >= '0' && text.data[1] <= '9'));
+    return is_object && has_dots(span_of(text.data, len)) ? len : 0;
+}
+
+/* Whether credentials that do not begin with the scheme Bearer hold it, or a token, in some other
+ * place, where servers that search for them find them. */
+static bool hold_token(struct span credentials)
+{
+    const struct span scheme = SPAN("Bearer");
+    for (size_t i = 0; i < credentials.len; i++) {
+        const struct span rest = span_of(credentials.data + i, credentials.len - i);
+        const bool begins = i == 0 || !is_token_octet(credentials.data[i - 1]);
+        if ((rest.len >= scheme.len &&
+             span_equals_ignore_case(span_of(rest.data, scheme.len), scheme)) ||
+            (begins && token_len(rest) > 0)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void find_in_header(struct finding *finding, const struct key_term *term,
@@ -37,22 +102,44 @@ static void find_in_header(struct finding *finding, const struct key_term *term,
 {
     for (size_t i = 0; i < head->n_fields; i++) {
         const struct field *field = &head->fields[i];
-        struct span value = field->value;
-        if (field->name.len == term->name.len && span_equals_ignore_case(field->name, term->name) &&
-            (strip_scheme(&value) || !term->is_credentials)) {
+        if (field->name.len != term->name.len ||
+            !span_equals_ignore_case(field->name, term->name)) {
+            continue;
+        }
+        struct span value = value_trim(field->value);
+        if (strip_scheme(&value) || !term->is_credentials) {
             add(finding, value);
+        } else {
+            finding->is_odd = finding->is_odd || hold_token(value);
         }
     }
+}
+
+/* Add the @value of a cookie or a parameter, which servers read as @readings. */
+static void add_read(struct finding *finding, struct span value, bool is_read,
+                     const struct span *readings, size_t n)
+{
+    finding->is_odd = finding->is_odd || !is_read;
+    for (size_t i = 0; i < n && is_read; i++) {
+        const bool is_written = span_equals(readings[i], value);
+        finding->is_odd = finding->is_odd || (!is_written && has_dots(readings[i]));
+    }
+    add(finding, value);
 }
 
 static void find_in_cookies(struct finding *finding, const struct key_term *term,
                             const struct head *head)
 {
+    char buffer[DECODED_BYTES];
+    struct span readings[VALUE_READINGS_MAX];
     for (size_t i = 0; i < head->n_fields; i++) {
         struct value_walk walk = {.rest = head->fields[i].value, .name = term->name};
         struct span value;
         while (head->fields[i].id == FIELD_COOKIE && cookie_next(&walk, &value)) {
-            add(finding, value);
+            size_t n = 0;
+            const struct span trimmed = value_trim(value);
+            const bool is_read = cookie_decode(trimmed, buffer, sizeof(buffer), readings, &n);
+            add_read(finding, trimmed, is_read, readings, n);
         }
     }
 }
@@ -60,14 +147,18 @@ static void find_in_cookies(struct finding *finding, const struct key_term *term
 static void find_in_query(struct finding *finding, const struct key_term *term,
                           const struct head *head)
 {
+    char buffer[DECODED_BYTES];
+    struct span readings[VALUE_READINGS_MAX];
     struct value_walk walk = {.rest = head->target.query, .name = term->name};
     struct span value;
     while (query_next(&walk, &value)) {
-        add(finding, value);
+        size_t n = 0;
+        const bool is_read = query_decode(value, buffer, sizeof(buffer), readings, &n);
+        add_read(finding, value, is_read, readings, n);
     }
 }
 
-struct span token_find(const struct key_part *from, const struct head *head, bool *differ)
+struct span token_find(const struct key_part *from, const struct head *head, enum jwt_result *fault)
 {
     struct finding finding = {.token = {NULL, 0}};
     for (size_t i = 0; i < from->n_terms; i++) {
@@ -80,7 +171,10 @@ struct span token_find(const struct key_part *from, const struct head *head, boo
             find_in_query(&finding, term, head);
         }
     }
-    *differ = finding.differ;
+    const bool is_any = finding.token.data != NULL;
+    *fault = finding.differ || (finding.is_odd && is_any) ? JWT_SEVERAL
+             : finding.is_odd                             ? JWT_SPELLING
+                                                          : JWT_VALID;
     return finding.token;
 }
 
@@ -88,18 +182,16 @@ static void read_token(struct token_view *view, const struct request_view *reque
                        const struct jwt_provider *provider)
 {
     struct token_check *check = CONTAINER_OF(view, struct token_check, view);
-    bool differ;
-    const struct span token = token_find(&provider->from, request->head, &differ);
+    const struct span token = token_find(&provider->from, request->head, &view->result);
     view->provider = provider;
-    view->is_sent = token.data != NULL;
+    view->is_sent = token.data != NULL || view->result != JWT_VALID;
     view->claims = NULL;
-    if (differ) {
-        view->result = JWT_SEVERAL;
-    } else if (view->is_sent) {
+    if (view->is_sent && view->result == JWT_VALID) {
         const struct jwt_request sender = {
             .client = request->client, .wall_us = check->wall_us, .now_us = check->now_us};
         view->result = jwt_verifier_check(check->verifier, &provider->source, token, &sender,
                                           check->arena, &view->claims);
+        view->result = view->claims == NULL && is_odd(token) ? JWT_SPELLING : view->result;
     }
 }
 
