@@ -140,6 +140,10 @@ tls_server_config_choose(const struct tls_server_config *config, struct span ser
  * looked up in the one in force. */
 MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
+/* Whether @client has shown a certificate by rules that no entry of the listener has any more, such
+ * as another list of revoked ones: the connection is to end. */
+MUST_USE bool tls_server_has_replaced_rules(const struct tls_client *client);
+
 /* --- files besides certificates: stapled responses, secrets of tickets --- */
 
 /* Read the OCSP response (DER) at @path for @certificate, whose chain has the issuer: signed for

@@ -579,3 +579,18 @@ bool tls_server_allows_host(const struct tls_client *client, struct span host)
     return rules == NULL ||
            memcmp(rules->client_digest, client->entry->client_digest, TLS_DIGEST_BYTES) == 0;
 }
+
+bool tls_server_has_replaced_rules(const struct tls_client *client)
+{
+    const struct tls_server *latest = client->lineage != NULL ? client->lineage->latest : NULL;
+    if (client->certificate == NULL || latest == NULL || latest->config == client->config) {
+        return false;
+    }
+    for (size_t i = 0; i < latest->config->n_entries; i++) {
+        const struct tls_entry_config *entry = &latest->config->entries[i];
+        if (memcmp(entry->client_digest, client->entry->client_digest, TLS_DIGEST_BYTES) == 0) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -402,6 +402,15 @@ def test_a_connection_ends_after_its_last_request(start, start_upstream, connect
     assert client.read_to_end() == "NO_ERROR"
 
 
+def test_a_client_that_answers_no_ping_has_twice_the_maximum(start, start_upstream, connect):
+    proxy = start(f"{LISTEN}max: {{requests_per_connection: 3}}\nupstream: {start_upstream().url}")
+    client = connect(proxy)
+    client.pongs = False
+    for _ in range(6):
+        assert client.ask().status == 200
+    assert client.read_to_end() == "NO_ERROR"
+
+
 def test_streams_beyond_the_maximum_are_refused_uncharged(start, start_upstream, connect):
     upstream = start_upstream(lambda peer, _: peer.hang())
     proxy = start(f"{LISTEN}max: {{streams: 2}}\nlimit: 100/hour\nupstream: {upstream.url}")

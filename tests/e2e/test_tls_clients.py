@@ -12,6 +12,7 @@ import pytest
 from harness import message
 from harness.certificates import Authority, make_crl
 from harness.client import Client
+from harness.http2 import Http2Client
 from harness.message import Cut, request
 from harness.openssl import CONTENT, HANDSHAKE, TLS_1_2, TLS_1_3, RecordClient
 from harness.reload import reload
@@ -512,6 +513,37 @@ def test_a_connection_leads_to_no_host_that_a_reload_protects(start, authority):
         assert old.ask(host="two.test").status == 200
         reload(proxy, ECHO % "open", listen(one))
         assert old.ask(host="two.test").body == b"open"  # it keeps what it has
+
+
+def test_a_connection_ends_when_the_rules_for_its_certificate_change(start, authority, tmp_path):
+    """Its certificate may have been revoked: the client shows it anew."""
+    crl, key = tmp_path / "ca.crl", authority.folder / "ca.key"
+    make_crl(crl, authority.certificate, key)
+    listen = (f"{{address: 127.0.0.1:0, tls: {{certificates: [{{{pair(authority, 'one')}}}, "
+              f"{{{pair(authority, 'two')}{REQUIRE % authority.certificate}, client_crl: {crl}}}]}}}}")
+    proxy = start(f"listen: {listen}\n" + ECHO % "ok")
+    context = context_of(authority, "client")
+    of_two = context_of(authority, "client")
+    of_two.set_alpn_protocols(["h2"])
+    with (SecureClient(proxy, authority, "two.test", context=context) as shown,
+          SecureClient(proxy, authority, "one.test", context=context) as other,
+          SecureClient(proxy, authority, "two.test", context=of_two) as secure):
+        streams = Http2Client(None, sock=secure.sock)
+        reload(proxy, ECHO % "ok", listen)
+        for _ in range(2):  # nothing has changed
+            assert shown.ask(host="two.test").get("Connection") is None
+            assert other.ask(host="one.test").get("Connection") is None
+            assert streams.ask(scheme="https", authority="two.test").status == 200 and streams.goaway is None
+        make_crl(crl, authority.certificate, key, [authority.folder / "client.pem"])
+        reload(proxy, ECHO % "ok", listen)
+        last = shown.ask(host="two.test")
+        assert last.status == 200 and last.get("Connection") == "close" and shown.has_ended()
+        assert other.ask(host="one.test").get("Connection") is None
+        assert streams.ask(scheme="https", authority="two.test").status == 200
+        assert streams.read_to_end() == "NO_ERROR"
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            client.ask(host="two.test")
 
 
 # --- clients that do harm ---

@@ -5,6 +5,8 @@
 #include "proxy/client/downstream_inner.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_config.h"
+#include "tls/tls_server.h"
+#include "tls/tls_stream.h"
 
 /* A longer body costs more to copy behind the head than that saves. */
 enum { POSTED_BODY_BYTES_MAX = 2048 };
@@ -43,6 +45,13 @@ static void write_switch(struct downstream *downstream, struct text *text)
     text_add_literal(text, "Connection: Upgrade\r\n");
 }
 
+/* The client shows its certificate anew on another connection. */
+static bool is_to_reconnect(const struct downstream *downstream)
+{
+    const struct stream *tls = downstream->client.tls;
+    return UNLIKELY(tls != NULL) && tls_server_has_replaced_rules(tls_client_of(tls));
+}
+
 /* How the body is framed, and whether another request may follow. */
 static void write_framing(struct downstream *downstream, const struct response *response,
                           struct text *text)
@@ -52,7 +61,8 @@ static void write_framing(struct downstream *downstream, const struct response *
         response->body == BODY_CHUNKED || response->body == BODY_UNTIL_CLOSE;
     downstream->out.is_chunked = has_unknown_length && request->minor >= 1;
     downstream->keep_alive = request->keep_alive && !downstream->connection.env->is_draining &&
-                             !downstream->is_evicted && body_is_at_hand(downstream) &&
+                             !downstream->is_evicted && !is_to_reconnect(downstream) &&
+                             body_is_at_hand(downstream) &&
                              (!has_unknown_length || downstream->out.is_chunked);
     if (downstream->out.is_chunked) {
         text_add_literal(text, "Transfer-Encoding: chunked\r\n");

@@ -17,6 +17,8 @@
 #include "proxy/core/proxy_env.h"
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "tls/tls_server.h"
+#include "tls/tls_stream.h"
 
 enum {
     HEADS_MAX = 32,           /* new requests of a connection in one iteration */
@@ -380,9 +382,15 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     struct downstream *downstream = connection->downstream;
     struct http2_request *request = connection->next;
     connection->n_begun++;
-    if (connection->n_begun >= request->config->policy->max.requests_per_connection) {
+    const size_t n_max = request->config->policy->max.requests_per_connection;
+    const struct stream *tls = downstream->client.tls;
+    if (connection->n_begun >= n_max ||
+        (tls != NULL && tls_server_has_replaced_rules(tls_client_of(tls)))) {
         http2_session_drain(connection->session);
         http2_wake(connection);
+    }
+    if (connection->n_begun / 2 >= n_max) {
+        http2_session_refuse_new(connection->session); /* the client does not answer the PING */
     }
     if (!client_streams_take(downstream->connection.clients, &downstream->connection.peer,
                              connection->count)) {

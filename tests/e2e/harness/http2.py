@@ -43,6 +43,7 @@ class Http2Client:
         self.sock = sock or socket.create_connection(address, timeout=TIMEOUT_S)
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.answers, self.frames = {}, []
+        self.pongs = True  # PINGs are answered
         self.goaway = None  # (last stream, error, data)
         self.next_id = 1
         self.block = None  # (stream, bytes so far, whether the stream ends) of a head that goes on
@@ -138,7 +139,7 @@ class Http2Client:
             self.goaway = (frame.last_stream_id, NAMES[frame.error_code], frame.additional_data)
         elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
             self.send(SettingsFrame(0, flags=["ACK"]))
-        elif isinstance(frame, PingFrame) and "ACK" not in frame.flags:
+        elif isinstance(frame, PingFrame) and "ACK" not in frame.flags and self.pongs:
             self.send(PingFrame(0, opaque_data=frame.opaque_data, flags=["ACK"]))
 
     def read_until(self, is_true):
