@@ -4,6 +4,7 @@ enum {
     UNIT_US = 1000 * 1000 / BUDGET_UNITS_PER_S,
     FRAMES_PER_S = 10, /* SETTINGS and PRIORITY that are free */
     FRAME_US = 1000 * 1000 / FRAMES_PER_S,
+    PRIORITIES_PER_STREAM = 4,
     WINDOWS_FREE = 10,
     WINDOWS_PER_STREAM = 10,
     WINDOWS_PER_DATA = 2,
@@ -47,6 +48,7 @@ void budget_spend(struct budget *budget, enum http2_abuse kind, unsigned units)
 void budget_on_stream(struct budget *budget)
 {
     budget->n_windows += WINDOWS_PER_STREAM;
+    budget->n_priorities += PRIORITIES_PER_STREAM;
 }
 
 static void remember(struct budget *budget, bool is_early_reset)
@@ -75,12 +77,22 @@ void budget_on_end(struct budget *budget, bool is_well)
     }
 }
 
-void budget_on_settings_or_priority(struct budget *budget)
+void budget_on_settings(struct budget *budget)
 {
     if (budget->frames_us > (FRAMES_PER_S - 1) * FRAME_US) {
         budget_spend(budget, HTTP2_ABUSE_SETTINGS, 1);
     } else {
         budget->frames_us += FRAME_US;
+    }
+}
+
+/* Browsers set the priority of a stream again as its page is laid out. */
+void budget_on_priority(struct budget *budget)
+{
+    if (budget->n_priorities > 0) {
+        budget->n_priorities--;
+    } else {
+        budget_on_settings(budget);
     }
 }
 

@@ -30,6 +30,7 @@ struct budget {
     uint64_t at_us;                     /* of the members that refill */
     uint64_t spent_us;                  /* until all units are back */
     uint64_t frames_us;                 /* until all 10 free SETTINGS and PRIORITY are back */
+    uint64_t n_priorities;              /* PRIORITYs that are free, without those of frames_us */
     uint64_t n_windows;                 /* WINDOW_UPDATEs that are free */
     uint64_t n_pings;                   /* PINGs that are free, without those for moved bytes */
     uint64_t moved;                     /* bytes of bodies that no free PING was granted for */
@@ -60,7 +61,8 @@ void budget_on_end(struct budget *budget, bool is_well);
 
 /* --- frames from the peer --- */
 
-void budget_on_settings_or_priority(struct budget *budget);
+void budget_on_settings(struct budget *budget);
+void budget_on_priority(struct budget *budget);
 void budget_on_window_update(struct budget *budget, uint32_t increment);
 void budget_on_ping(struct budget *budget);
 

@@ -386,14 +386,14 @@ static void settle(struct http2_session *session)
         }
         break;
     case NGHTTP2_PRIORITY:
-        budget_on_settings_or_priority(budget);
+        budget_on_priority(budget);
         if ((read_u32(frame->payload) & INT32_MAX) == (uint32_t)frame->stream_id) {
             session_fail(session, NGHTTP2_PROTOCOL_ERROR); /* it depends on itself */
         }
         break;
     case NGHTTP2_SETTINGS:
         if (!is_ack) {
-            budget_on_settings_or_priority(budget);
+            budget_on_settings(budget);
         }
         break;
     case NGHTTP2_WINDOW_UPDATE:

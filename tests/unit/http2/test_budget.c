@@ -104,17 +104,32 @@ START_TEST(a_stream_that_ends_well_gives_one_back)
 }
 END_TEST
 
-START_TEST(ten_settings_and_priorities_a_second_are_free)
+START_TEST(ten_settings_a_second_are_free)
 {
     for (unsigned i = 0; i < 15; i++) {
-        budget_on_settings_or_priority(&budget);
+        budget_on_settings(&budget);
     }
     ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_SETTINGS], 5);
     budget_refill(&budget, 200 * MS);
     for (unsigned i = 0; i < 3; i++) {
-        budget_on_settings_or_priority(&budget);
+        budget_on_settings(&budget);
     }
     ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_SETTINGS], 6);
+}
+END_TEST
+
+START_TEST(four_priorities_a_stream_are_free_and_then_ten_a_second)
+{
+    for (unsigned i = 0; i < 5; i++) {
+        budget_on_stream(&budget);
+    }
+    for (unsigned i = 0; i < 4 * 5 + 10; i++) {
+        budget_on_priority(&budget);
+    }
+    ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_SETTINGS], 0);
+    budget_on_priority(&budget);
+    budget_on_settings(&budget);
+    ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_SETTINGS], 2);
 }
 END_TEST
 
@@ -198,7 +213,8 @@ int main(void)
     tcase_add_test(tcase, a_reset_within_100_ms_costs_one);
     tcase_add_test(tcase, later_resets_cost_while_most_streams_end_so);
     tcase_add_test(tcase, a_stream_that_ends_well_gives_one_back);
-    tcase_add_test(tcase, ten_settings_and_priorities_a_second_are_free);
+    tcase_add_test(tcase, ten_settings_a_second_are_free);
+    tcase_add_test(tcase, four_priorities_a_stream_are_free_and_then_ten_a_second);
     tcase_add_test(tcase, window_updates_are_free_by_streams_and_by_what_was_sent);
     tcase_add_test(tcase, pings_are_free_by_bytes_that_moved);
     tcase_add_test(tcase, three_hundred_deadlines_that_expire_at_once_cost_nothing);
