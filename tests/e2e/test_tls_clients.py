@@ -51,6 +51,13 @@ def context_of(authority, name=None, version=None):
     return context
 
 
+def http2_client(proxy, authority, name):
+    context = context_of(authority)
+    context.set_alpn_protocols(["h2"])
+    sock = context.wrap_socket(socket.create_connection(proxy.address, timeout=30), server_hostname=name)
+    return Http2Client(None, sock=sock)
+
+
 class SecureClient(Client):
     """A client whose bytes go through TLS; `before` is sent in plain text."""
 
@@ -325,6 +332,11 @@ def test_an_unknown_host_is_no_way_around_the_first_entry(start, authority):
     with SecureClient(proxy, authority, "two.test") as client:
         client.send(b"GET / HTTP/1.0\r\n\r\n")
         assert client.read().status == 421
+    with http2_client(proxy, authority, "two.test") as client:
+        assert client.ask(scheme="https", authority="two.test").status == 200
+        for host in ("one.test", "unknown.test", "127.0.0.1"):
+            assert client.ask(scheme="https", authority=host).status == 421, host
+        assert client.ask(scheme="https", authority="a.two.test").status == 200  # the connection lives
     with SecureClient(proxy, authority, "two.test") as client:
         client.send(b"GET http://unknown.test/ HTTP/1.1\r\nHost: two.test\r\n\r\n")
         assert client.read().status == 421
