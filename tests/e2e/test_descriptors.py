@@ -1,8 +1,11 @@
 """Too few file descriptors: nothing spins, what is there goes on, the rest waits or is told so."""
 
+import resource
+import socket
 import threading
 import time
 
+from harness.http2 import Http2Client
 from harness.upstream import OK
 from harness.wait import until
 
@@ -52,20 +55,87 @@ def test_clients_leave_the_last_descriptors_to_upstreams(start, start_upstream):
     until(lambda: proxy.ask(path="/own").status == 200, "room for new clients")
 
 
-def test_out_of_descriptors_nothing_spins_and_what_is_there_goes_on(start, start_upstream):
-    released = threading.Event()
-
-    def behave(peer, _):
-        assert released.wait(30)
+def hanging(released):
+    """Answers at once, but for /slow."""
+    def behave(peer, request):
+        assert not request.target.startswith("/slow") or released.wait(60)
         peer.send(OK)
+    return behave
 
-    proxy = start(policy(start_upstream(behave)), descriptors=(N, N))
-    n_own = proxy.n_descriptors()
-    first, *flood = [proxy.connect() for _ in range(N * 3 // 4 - n_own)]
-    assert all(client.ask(path="/own").status == 200 for client in flood + [first])
-    for client in flood:  # each takes one more, while there are any
-        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    until(lambda: proxy.n_descriptors() >= N, "all descriptors to be taken")
+
+def test_requests_leave_descriptors_to_accept_clients_with(start, start_upstream):
+    released = threading.Event()
+    upstream = start_upstream(hanging(released))
+    proxy = start(policy(upstream), descriptors=(N, N))
+    first, *others = [proxy.connect() for _ in range(N * 3 // 4 - proxy.n_descriptors())]
+    assert all(client.ask(path="/own").status == 200 for client in [first, *others])
+    for client in others:  # each takes one more, while there are any
+        client.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+
+    def n_refused():
+        return sum(line["status"] == "503" for line in proxy.all_log_lines())
+
+    until(lambda: len(upstream.requests) + n_refused() == len(others), "each to wait for the server or be refused")
+    with proxy.connect() as new:  # one that waits for its client gives way
+        assert new.ask(path="/own").status == 200
+    released.set()
+    statuses = [client.read().status for client in others]
+    assert statuses.count(200) == len(upstream.requests) >= 8 and statuses.count(503) == n_refused() > 0
+    fault = next(line["fault"] for line in proxy.all_log_lines() if line["status"] == "503")
+    assert fault == "no file descriptor is left for a connection to the upstream"
+    assert "cannot accept" not in proxy.stderr()
+
+
+def http2_policy(upstream, more=""):
+    return f"listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}\nmax: {{streams: 50}}\n{policy(upstream)}{more}".replace(
+        "\n        ", "\n")
+
+
+def test_requests_of_one_client_leave_descriptors_to_those_of_others(start, start_upstream):
+    released = threading.Event()
+    upstream = start_upstream(hanging(released))
+    proxy = start(http2_policy(upstream), descriptors=(4 * N, 4 * N))
+    sources = [socket.create_connection(proxy.address, 30, source_address=("127.0.0.2", 0)) for _ in range(4)]
+    clients = [Http2Client(None, sock=sock) for sock in sources]
+    streams = [(client, [client.begin(path="/slow") for _ in range(50)]) for client in clients]
+    for client in clients:
+        client.pong()
+    with Http2Client(proxy.address) as another:
+        assert another.ask().status == 200
+    released.set()
+    answers = [client.answer(stream) for client, begun in streams for stream in begun]
+    n_refused = sum(answer.reset == "REFUSED_STREAM" for answer in answers)
+    assert N - 4 <= len(answers) - n_refused <= N + 4, "half of what servers may have"
+    assert all(answer.reset or answer.status == 200 for answer in answers)
+    assert "cannot accept" not in proxy.stderr()
+
+
+def test_an_idle_connection_to_a_server_gives_way_to_one_to_another(start, start_upstream):
+    released = threading.Event()
+    one, other = start_upstream(hanging(released)), start_upstream()
+    more = f"  - {{match: {{path: /other}}, upstream: {other.url}}}\n"
+    proxy = start(http2_policy(one).replace("  - {upstream: api}\n", more + "  - {upstream: api}\n"), descriptors=(N, N))
+    with Http2Client(proxy.address) as client:
+        streams = [client.begin(path="/slow") for _ in range(50)]
+        client.pong()
+        released.set()
+        answers = [client.answer(stream) for stream in streams]
+        statuses = [answer.status for answer in answers]
+        assert statuses.count(200) == N // 2 and statuses.count(503) == 50 - N // 2
+        assert [client.ask(path="/other").status for _ in range(3)] == [200] * 3
+    assert other.n_connections == 1
+
+
+def limit(proxy, n):
+    hard = resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (n, hard))
+
+
+def test_out_of_descriptors_nothing_spins_and_what_is_there_goes_on(start, start_upstream):
+    proxy = start(policy(start_upstream()), descriptors=(N, N))
+    first = proxy.connect()
+    assert first.ask(path="/own").status == 200
+    limit(proxy, proxy.n_descriptors())
     waiting = [proxy.connect() for _ in range(20)]
     until(lambda: "cannot accept" in proxy.stderr(), "accepting to pause")
 
@@ -76,8 +146,5 @@ def test_out_of_descriptors_nothing_spins_and_what_is_there_goes_on(start, start
     share = (proxy.cpu_s() - cpu_before) / (time.monotonic() - started)
     assert share < 0.3, f"{share:.0%} of a processor"
 
-    released.set()
-    assert {client.read().status for client in flood} <= {200, 503}
-    for client in flood:
-        client.close()
+    limit(proxy, N)
     assert [client.ask(path="/own").status for client in waiting] == [200] * 20

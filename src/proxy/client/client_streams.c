@@ -38,11 +38,20 @@ static void report_refusal(struct client_env *clients, const struct address *cli
     }
 }
 
+/* How many requests a client may have. Each may need a connection to a server: a client has no more
+ * than are left for others, unless one connection would already. */
+static uint32_t n_max_of_client(const struct client_env *clients)
+{
+    const struct max_section *max = &clients->env->config->policy->max;
+    const uint32_t n_left = upstream_descriptors_left(clients->env->upstream_descriptors);
+    const uint32_t n_fair = n_left > max->streams ? n_left : max->streams;
+    return n_fair < max->streams_per_client ? n_fair : max->streams_per_client;
+}
+
 bool client_streams_take(struct client_env *clients, const struct address *client,
                          struct client_count *count)
 {
-    const uint32_t n_max = clients->env->config->policy->max.streams_per_client;
-    if (count == NULL || client_count_take(count, n_max)) {
+    if (count == NULL || client_count_take(count, n_max_of_client(clients))) {
         return true;
     }
     report_refusal(clients, client);

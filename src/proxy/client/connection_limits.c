@@ -15,10 +15,12 @@
 
 enum {
     /* Descriptors of the process that are reserved for upstreams, Redis and name lookups. */
-    FD_RESERVE_SHARE = 8, /* an eighth, */
-    FD_RESERVE_MIN = 16,  /* but at least this many, */
-    FD_RESERVE_LIMIT = 2, /* and at most half */
-    FD_PIPES_SHARE = 4,   /* pipes may have a quarter of the reserve */
+    FD_RESERVE_SHARE = 8,   /* an eighth, */
+    FD_RESERVE_MIN = 16,    /* but at least this many, */
+    FD_RESERVE_LIMIT = 2,   /* and at most half */
+    FD_PIPES_SHARE = 4,     /* pipes may have a quarter of the reserve */
+    FD_ACCEPT_SHARE = 2,    /* half of the reserve is left to accept clients with */
+    FD_UPSTREAMS_SHARE = 2, /* connections to servers may have half of all descriptors */
     FDS_PER_PIPE = 2,
     EVICTION_TRIES = 4,     /* tries, since a chosen connection may be in use */
     EVICTIONS_FOR_SLOT = 2, /* for one new connection: a victim before it may have stayed */
@@ -88,7 +90,12 @@ void connection_limits_check(const struct policy *policy)
 
 void connection_limits_init(struct connection_limits *connection_limits)
 {
-    connection_limits->fd_end = fd_end_of(count_descriptors());
+    const uint64_t n_descriptors = count_descriptors();
+    const uint64_t n_for_accept = reserve_of(n_descriptors) / FD_ACCEPT_SHARE;
+    connection_limits->fd_end = fd_end_of(n_descriptors);
+    upstream_descriptors_init(&connection_limits->upstream_descriptors,
+                              (unsigned)(n_descriptors / FD_UPSTREAMS_SHARE),
+                              (int)(n_descriptors - n_for_accept));
     client_counts_init(&connection_limits->clients);
     client_counts_init(&connection_limits->http2_clients);
     client_counts_init(&connection_limits->handshakes);

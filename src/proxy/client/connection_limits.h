@@ -19,6 +19,7 @@
 #include "policy/policy.h"
 #include "proxy/client/eviction.h"
 #include "proxy/core/client_counts.h"
+#include "proxy/core/upstream_descriptors.h"
 
 struct client_connection;
 struct client_env;
@@ -38,6 +39,7 @@ enum connection_limits_refusal {
 struct connection_limits {
     struct client_counts clients;
     struct eviction eviction;
+    struct upstream_descriptors upstream_descriptors;
     struct client_counts http2_clients; /* HTTP/2 connections and requests: client_streams.h */
     struct client_counts handshakes;    /* of TLS, by client: those after the first message */
     atomic_uint n_handshakes;           /* all of them */

@@ -29,6 +29,7 @@ struct exchange_config;
 struct jwt_verifier;
 struct resolver;
 struct tls_worker;
+struct upstream_descriptors;
 struct via;
 struct worker_meters;
 
@@ -59,8 +60,10 @@ struct proxy_env {
     struct tenants_view tenants;       /* keys that have a plan */
     struct precise_timers holds;       /* of held exchanges, at most max.held */
     struct client_counts held_clients; /* held exchanges per client */
-    struct list abandoned_requests;    /* struct abandoned_request: see abandoned_request.h */
-    struct histogram decision_us;      /* from the call of the store to its answer */
+    struct list upstream_groups;       /* struct upstream_group of this worker */
+    struct upstream_descriptors *upstream_descriptors; /* of all workers */
+    struct list abandoned_requests; /* struct abandoned_request: see abandoned_request.h */
+    struct histogram decision_us;   /* from the call of the store to its answer */
 };
 
 /* --- buffer pools --- */

@@ -27,6 +27,8 @@ static const char UNREACHABLE[] = "the upstream cannot be reached";
 static const char TOO_SLOW[] = "the upstream did not accept a connection in time";
 static const char INSECURE_IN_TIME[] =
     "the TLS handshake with the upstream was not complete in time";
+static const char WITHOUT_DESCRIPTOR[] =
+    "no file descriptor is left for a connection to the upstream";
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
 static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
 
@@ -188,7 +190,8 @@ static bool may_go_on(struct exchange *exchange, enum status tried)
         upstream_choice_withdraw(&exchange->choice, exchange->server, exchange->connect_started_us);
         return true;
     }
-    exchange_fail(exchange, 503, status_text(tried)); /* the proxy lacks resources */
+    /* The proxy lacks resources. */
+    exchange_fail(exchange, 503, tried == STATUS_FULL ? WITHOUT_DESCRIPTOR : status_text(tried));
     return false;
 }
 

@@ -473,10 +473,12 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
                 .meters = meters_of_worker(shared->options->meters, number - 1),
                 .log = &worker->log,
                 .via = &shared->via,
+                .upstream_descriptors = &shared->connection_limits.upstream_descriptors,
                 .wakeup = {.fd = -1},
             },
     };
     client_env_init(&worker->clients, on_connection_gone, &worker->env, &shared->connection_limits);
+    list_init(&worker->env.upstream_groups);
     list_init(&worker->env.abandoned_requests);
     client_counts_init(&worker->env.held_clients);
     bans_view_init(&worker->env.bans, shared->options->bans);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "proxy/core/proxy_env.h"
+#include "proxy/core/upstream_descriptors.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"
@@ -45,6 +46,7 @@ void upstream_close(struct upstream *upstream)
     upstream->server->n_connections--;
     counter_down(&upstream_server_meters(upstream->server)->connections);
     stream_close(&upstream->stream);
+    upstream_descriptors_give(env_of(upstream)->upstream_descriptors);
     inbox_close(&upstream->inbox);
     sender_drop_head(&upstream->out);
     loop_at_iteration_end(env_of(upstream)->loop, &upstream->death);

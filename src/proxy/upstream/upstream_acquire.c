@@ -4,13 +4,15 @@
  * Happy path: the most recently used idle connection.
  *
  * Failures: an idle connection that may have ended is not used for a request that can be sent only
- * once. A server that has its max_connections gives none. */
+ * once. A server that has its max_connections gives none. Without a descriptor for a new one, an
+ * idle one to another server is closed. */
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "proxy/core/proxy_env.h"
+#include "proxy/core/upstream_descriptors.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_group.h"
 #include "proxy/upstream/upstream_process.h"
@@ -96,13 +98,35 @@ void upstream_release_slot(struct upstream_server *server)
     }
 }
 
+/* STATUS_FULL: no descriptor is left for it. */
 static enum status connect_to(struct upstream_server *server, struct upstream *upstream)
 {
+    struct upstream_descriptors *descriptors = server->group->env->upstream_descriptors;
+    if (!upstream_descriptors_take(descriptors)) {
+        return STATUS_FULL;
+    }
     upstream->phase = UPSTREAM_CONNECTING;
     counter_up(&upstream_server_meters(server)->connects);
     upstream->address = server->addresses[server->next_address];
     upstream->generation = server->generation;
-    return upstream_name_connect(server, &upstream->stream, &UPSTREAM_HANDLER, upstream);
+    enum status status =
+        upstream_name_connect(server, &upstream->stream, &UPSTREAM_HANDLER, upstream);
+    if (status == STATUS_OK && upstream->stream.fd >= descriptors->fd_end) {
+        stream_close(&upstream->stream);
+        status = STATUS_FULL;
+    }
+    if (status != STATUS_OK) {
+        upstream_descriptors_give(descriptors);
+    }
+    return status;
+}
+
+static enum status connect_with_room(struct upstream_server *server, struct upstream *upstream)
+{
+    const enum status status = connect_to(server, upstream);
+    return status == STATUS_FULL && upstream_groups_close_one_idle(server->group->env)
+               ? connect_to(server, upstream)
+               : status;
 }
 
 /* Take over the connection in @grant. */
@@ -113,8 +137,13 @@ static enum status adopt(struct upstream *upstream, const struct upstream_waiter
     upstream->address = grant->address;
     /* The address is from another worker's query: force is_current() to check it. */
     upstream->generation = upstream->server->generation - 1;
-    return stream_open(&upstream->stream, upstream->server->group->env->loop, grant->fd,
-                       &UPSTREAM_HANDLER, upstream);
+    struct proxy_env *env = upstream->server->group->env;
+    const enum status status =
+        stream_open(&upstream->stream, env->loop, grant->fd, &UPSTREAM_HANDLER, upstream);
+    if (status == STATUS_OK) {
+        upstream_descriptors_add(env->upstream_descriptors);
+    }
+    return status;
 }
 
 /* Make a connection for which the caller has a slot: the one in @grant, if any, or a new one. */
@@ -130,7 +159,7 @@ static enum status make(struct upstream_server *server, const struct upstream_wa
         return STATUS_NO_MEMORY;
     }
     upstream_prepare(made, server);
-    const enum status status = is_there ? adopt(made, grant) : connect_to(server, made);
+    const enum status status = is_there ? adopt(made, grant) : connect_with_room(server, made);
     if (status != STATUS_OK) {
         free(made);
         return status;

@@ -145,6 +145,7 @@ enum status upstream_group_new(struct proxy_env *env, const struct policy *polic
         .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
     };
     atomic_init(&created->n_idle, 0);
+    list_push_back(&env->upstream_groups, &created->of_worker);
     list_init(&created->node);
     list_init(&created->grants);
     loop_task_init(&created->grants_task, on_grants);
@@ -231,6 +232,29 @@ void upstream_group_close_idle(struct upstream_group *group)
     }
 }
 
+static bool close_one_idle(struct upstream_group *group)
+{
+    for (size_t i = 0; i < group->spec->n_servers; i++) {
+        struct list *idle = &group->servers[i].idle;
+        if (!list_is_empty(idle)) {
+            upstream_close(CONTAINER_OF(idle->prev, struct upstream, node));
+            return true;
+        }
+    }
+    return false;
+}
+
+bool upstream_groups_close_one_idle(struct proxy_env *env)
+{
+    for (struct list *node = env->upstream_groups.next; node != &env->upstream_groups;
+         node = node->next) {
+        if (close_one_idle(CONTAINER_OF(node, struct upstream_group, of_worker))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void close_server(struct upstream_server *server)
 {
     if (server->group == NULL) {
@@ -247,6 +271,7 @@ static void free_group(struct upstream_group *group)
     for (size_t i = 0; group->servers != NULL && i < group->process->n_servers; i++) {
         close_server(&group->servers[i]);
     }
+    list_remove(&group->of_worker);
     free(group->servers);
     timeout_queue_close(&group->connect_timeouts);
     timeout_queue_close(&group->response_timeouts);

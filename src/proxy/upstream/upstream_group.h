@@ -52,6 +52,10 @@ bool upstream_group_is_ready(const struct upstream_group *group);
 /* Another worker has woken this one: it may have made grants, or need idle connections. */
 void upstream_group_on_wake(struct upstream_group *group);
 
+/* Close an idle connection of this worker to any server, the one of its server that is idle
+ * longest. False: there is none. */
+MUST_USE bool upstream_groups_close_one_idle(struct proxy_env *env);
+
 /* Close all idle connections. */
 void upstream_group_close_idle(struct upstream_group *group);
 

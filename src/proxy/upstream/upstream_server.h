@@ -59,6 +59,7 @@ struct upstream_group {
     const struct upstream_spec *spec; /* of the latest configuration */
     struct upstream_process *process; /* the state that all workers share; joined */
     struct proxy_env *env;
+    struct list of_worker;           /* in env->upstream_groups */
     struct upstream_server *servers; /* spec->n_servers */
     struct hash_key hash_key;        /* for BALANCE_HASH: equal in all proxies with one secret */
     bool is_limited;                 /* the servers have a max_connections */

@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,8 @@ void stage_open(struct stage *stage, const char *yaml)
     };
     stage->shared.options = &stage->options;
     body_budget_init(&stage->shared.body_budget);
+    upstream_descriptors_init(&stage->shared.connection_limits.upstream_descriptors, INT_MAX,
+                              INT_MAX);
     stage->shared.change_fd = -1;
     ck_assert_int_eq(config_generation_new(&stage->options.first, NULL, &stage->generation),
                      STATUS_OK);
