@@ -49,7 +49,7 @@ struct http2_config {
 struct http2_stream {
     struct http2_session *session; /* NULL: not in use */
     int32_t id;
-
+    bool is_own; /* of the owner: no server answers, so that the end gives no unit of abuse back */
     /* Private. */
     bool has_length;    /* the body's length was announced */
     bool is_body_ended; /* the peer's side has ended */

@@ -56,7 +56,7 @@ void budget_on_stream(struct budget *budget);
 /* A stream ended: reset by the peer before the head of its answer, or not. @age_us: since its
  * HEADERS. A reset costs if it came soon, or while more than half of the last streams ended so. */
 void budget_on_early_reset(struct budget *budget, uint64_t age_us);
-/* @is_well: answered wholly and not reset: a unit comes back. */
+/* @is_well: a server answered it wholly, and it was not reset: a unit comes back. */
 void budget_on_end(struct budget *budget, bool is_well);
 
 /* --- frames from the peer --- */

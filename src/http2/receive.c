@@ -1,6 +1,7 @@
 /* From bytes to events. Each frame is judged by its head before nghttp2 gets it: nghttp2 passes
  * over frames on streams that are closed, which end the connection here (RFC 9113 section 5.1). */
 
+#include "http/grpc.h"
 #include "http2/session_inner.h"
 
 enum {
@@ -39,6 +40,14 @@ static bool read_grpc_timeout(const struct head *head, uint64_t *us)
     return false;
 }
 
+/* Whether the head is that of a gRPC call which says how long its client waits. A time within which
+ * a reset is an early one anyway is none. */
+static bool read_deadline(const struct head *head, uint64_t *timeout_us)
+{
+    return grpc_is_call(head) && read_grpc_timeout(head, timeout_us) &&
+           *timeout_us >= BUDGET_RESET_US;
+}
+
 static void find(struct http2_session *session, enum http2_event_kind kind,
                  struct http2_stream *stream, bool is_last)
 {
@@ -71,7 +80,7 @@ static void begin_stream(struct http2_session *session, int32_t id, bool is_last
         .began_us = session->now_us,
     };
     list_init(&stream->node);
-    if (read_grpc_timeout(head, &timeout_us)) {
+    if (read_deadline(head, &timeout_us)) {
         stream->has_deadline = true;
         stream->deadline_us = session->now_us + timeout_us;
     }
@@ -259,7 +268,7 @@ static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, 
     if (is_by_peer) {
         note_peer_reset(session, stream);
     } else {
-        budget_on_end(&session->budget, !is_by_us);
+        budget_on_end(&session->budget, !is_by_us && !stream->is_own);
     }
     if (is_by_us) {
         session_spend(session, HTTP2_ABUSE_FAULT, FAULT_UNITS);

@@ -305,7 +305,7 @@ void http2_stream_release(struct http2_stream *stream)
     if (!stream->is_closed) {
         session_reset_stream(session, stream->id,
                              stream->is_answered ? NGHTTP2_NO_ERROR : NGHTTP2_INTERNAL_ERROR);
-        budget_on_end(&session->budget, stream->is_answered);
+        budget_on_end(&session->budget, stream->is_answered && !stream->is_own);
     }
 }
 

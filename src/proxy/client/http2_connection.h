@@ -90,7 +90,6 @@ struct http2_request {
     bool wants_body;        /* the exchange takes pieces of the body */
     bool awaits_body;       /* and no server waits for them */
     bool is_body_ended;     /* the last byte has come */
-    bool is_own;            /* the answer is one of the proxy's own */
     bool is_shut_out;       /* its end waits for a window, and counts in connection->n_shut_out */
     struct list node;       /* in connection->requests */
     struct list awaiting;   /* in connection->awaiting_room, or in no list */

@@ -207,7 +207,9 @@ static enum stream_result send_piece(struct client *client, const struct respons
     struct http2_request *request = request_of(client);
     const struct span section = request->exchange->out.trailers;
     const bool ends_with_head = response != NULL && last && piece.len == 0 && section.len == 0;
-    request->is_own = request->is_own || (response != NULL && response->fields == NULL);
+    if (response != NULL) {
+        request->stream.is_own = response->fields == NULL;
+    }
     if (response != NULL && last && http2_grpc_maps(request, response)) {
         http2_wake(request->connection);
         return http2_grpc_send(request, response) ? STREAM_DONE : STREAM_BROKEN;
@@ -327,7 +329,7 @@ static bool may_wait(struct http2_request *request)
 {
     struct http2_connection *connection = request->connection;
     const struct http2_stream *stream = &request->stream;
-    if (!request->is_own || http2_stream_unsent(stream) == 0 || http2_stream_window(stream) > 0) {
+    if (!stream->is_own || http2_stream_unsent(stream) == 0 || http2_stream_window(stream) > 0) {
         return true;
     }
     request->is_shut_out = connection->n_shut_out < SHUT_OUT_MAX;

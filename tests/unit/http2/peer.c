@@ -608,6 +608,8 @@ static void act_on_stream(char **words, size_t n)
         http2_stream_took(stream, strtoul(words[2], NULL, 10));
     } else if (strcmp(words[0], "release") == 0) {
         release(exchange);
+    } else if (strcmp(words[0], "own") == 0) {
+        stream->is_own = true;
     } else if (strcmp(words[0], "refuse") == 0) {
         http2_stream_refuse(stream);
     } else {

@@ -19,6 +19,7 @@
  *   took ID n                 bytes of the body were passed on
  *   release ID                the exchange is over
  *   refuse ID                 it is not begun
+ *   own ID                    no server answers it
  *   at MS                     the time, from 0
  *   drain, stop, ping, pack   pack: write what is due; done anyway behind the script
  *

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http2/budget.h"
 #include "unit/http2/peer.h"
+
+#define CALL "content-type=application/grpc"
 
 struct row {
     const char *what;
@@ -24,19 +27,6 @@ static const struct row ROWS[] = {
     {"a reset behind an interim head", "H 1 SH GET; interim 1 103; pack; R 1 8", HTTP2_ABUSE_RESET,
      1},
     {"a reset in the body", "H 1 H POST; D 1 - abc; R 1 8", HTTP2_ABUSE_RESET, 1},
-    {"a reset at the time-out of gRPC", "H 1 SH GET grpc-timeout=50m; at 50; R 1 8",
-     HTTP2_ABUSE_RESET, 0},
-    {"a reset before it", "H 1 SH GET grpc-timeout=50m; at 49; R 1 8", HTTP2_ABUSE_RESET, 1},
-    {"a time-out in seconds", "H 1 SH GET grpc-timeout=0S; R 1 8", HTTP2_ABUSE_RESET, 0},
-    {"a time-out in microseconds", "H 1 SH GET grpc-timeout=50000u; at 50; R 1 8",
-     HTTP2_ABUSE_RESET, 0},
-    {"a time-out in nanoseconds", "H 1 SH GET grpc-timeout=99999999n; at 99; R 1 8",
-     HTTP2_ABUSE_RESET, 1},
-    {"a time-out of nine digits is none", "H 1 SH GET grpc-timeout=000000050m; at 50; R 1 8",
-     HTTP2_ABUSE_RESET, 1},
-    {"a time-out without a unit is none", "H 1 SH GET grpc-timeout=50; at 50; R 1 8",
-     HTTP2_ABUSE_RESET, 1},
-    {"a time-out in hours", "H 1 SH GET grpc-timeout=99999999H; R 1 8", HTTP2_ABUSE_RESET, 1},
     {"a window that a stream overflows", "H 1 SH GET; W 1 2147483647", HTTP2_ABUSE_FAULT, 2},
     {"each of these", "* 10 H 1 SH GET; * 10 W 1 2147483647", HTTP2_ABUSE_FAULT, 20},
     {"a broken rule of fields", "H 1 SH GET X=y", HTTP2_ABUSE_FIELD, 5},
@@ -132,6 +122,78 @@ START_TEST(rapid_resets_end_with_the_150th)
 }
 END_TEST
 
+/* A request that is reset after others: more than half of the streams were reset early, so that a
+ * reset costs however late it is. */
+static const struct late_reset {
+    const char *fields;
+    unsigned at_ms;
+    uint64_t units;
+} LATE_RESETS[] = {
+    {"", 150, 1},
+    {CALL " grpc-timeout=150m", 150, 0},
+    {CALL " grpc-timeout=150m", 149, 1},
+    {CALL "+proto grpc-timeout=150m", 150, 0},
+    {CALL "-web grpc-timeout=150m", 150, 1},
+    {"grpc-timeout=150m", 150, 1},
+    {CALL, 150, 1},
+    {CALL " grpc-timeout=100m", 100, 0},
+    {CALL " grpc-timeout=99m", 150, 1},
+    {CALL " grpc-timeout=1n", 150, 1},
+    {CALL " grpc-timeout=0S", 150, 1},
+    {CALL " grpc-timeout=1S", 1000, 0},
+    {CALL " grpc-timeout=1S", 999, 1},
+    {CALL " grpc-timeout=1M", 59999, 1},
+    {CALL " grpc-timeout=1M", 60000, 0},
+    {CALL " grpc-timeout=150000u", 150, 0},
+    {CALL " grpc-timeout=99999999n", 150, 1},
+    {CALL " grpc-timeout=000000150m", 150, 1},
+    {CALL " grpc-timeout=150", 150, 1},
+    {CALL " grpc-timeout=99999999H", 150, 1},
+};
+
+START_TEST(a_reset_at_the_deadline_of_a_grpc_call_costs_nothing)
+{
+    enum { N = BUDGET_STREAMS / 2 + 1 };
+    const struct late_reset *row = &LATE_RESETS[_i];
+    char script[16 * 1024];
+    size_t len = 0;
+    for (unsigned i = 0; i < N; i++) {
+        len += (size_t)snprintf(script + len, sizeof(script) - len, "H %u SH GET; R %u 8; ",
+                                2 * i + 1, 2 * i + 1);
+    }
+    (void)snprintf(script + len, sizeof(script) - len, "H %u SH GET %s; at %u; R %u 8", 2 * N + 1,
+                   row->fields, row->at_ms, 2 * N + 1);
+    (void)peer_run(script);
+    ck_assert_msg(peer_abuse(HTTP2_ABUSE_RESET) == N + row->units, "%s at %u: %llu", row->fields,
+                  row->at_ms, (unsigned long long)peer_abuse(HTTP2_ABUSE_RESET));
+}
+END_TEST
+
+/* Whether the connection ends when 100 units are spent, and 50 resets follow, each behind a stream
+ * that ends well. */
+static bool ends_by_pairs(bool is_own)
+{
+    enum { N = 50, FIRST = 41 };
+    char script[16 * 1024];
+    size_t len = (size_t)snprintf(script, sizeof(script), "* 20 H 1 SH GET X=y; ");
+    for (unsigned id = FIRST; id < FIRST + 4 * N; id += 4) {
+        len += (size_t)snprintf(script + len, sizeof(script) - len, "H %u SH GET; ", id);
+        if (is_own) {
+            len += (size_t)snprintf(script + len, sizeof(script) - len, "own %u; ", id);
+        }
+        len += (size_t)snprintf(script + len, sizeof(script) - len,
+                                "answer %u 200 -; pack; H %u SH GET; R %u 8; ", id, id + 2, id + 2);
+    }
+    return strstr(peer_run(script), "GOAWAY") != NULL;
+}
+
+START_TEST(only_what_a_server_answered_gives_a_unit_back)
+{
+    ck_assert(!ends_by_pairs(false));
+    ck_assert(ends_by_pairs(true));
+}
+END_TEST
+
 START_TEST(thirty_malformed_heads_are_the_last)
 {
     const char *transcript = peer_run("* 45 H 1 SH GET X=y");
@@ -161,6 +223,9 @@ int main(void)
     tcase_add_test(tcase, all_units_end_the_connection);
     tcase_add_test(tcase, units_come_back_with_time);
     tcase_add_test(tcase, rapid_resets_end_with_the_150th);
+    tcase_add_loop_test(tcase, a_reset_at_the_deadline_of_a_grpc_call_costs_nothing, 0,
+                        ARRAY_LEN(LATE_RESETS));
+    tcase_add_test(tcase, only_what_a_server_answered_gives_a_unit_back);
     tcase_add_test(tcase, thirty_malformed_heads_are_the_last);
     tcase_add_test(tcase, a_good_client_spends_nothing);
     suite_add_tcase(suite, tcase);
