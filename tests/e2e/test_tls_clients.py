@@ -569,12 +569,14 @@ def test_a_silent_client_has_timeouts_handshake(start, authority):
     until(lambda: failures(proxy) == ["timeout"], "the failure in the log")
 
 
-def begin_handshake(proxy, authority, before=b""):
+def begin_handshake(proxy, authority, before=b"", source=None):
     out, into = ssl.MemoryBIO(), ssl.MemoryBIO()
     inner = context_of(authority).wrap_bio(into, out, server_hostname="one.test")
     with pytest.raises(ssl.SSLWantReadError):
         inner.do_handshake()
-    return proxy.send(before + out.read())
+    client = proxy.connect(source)
+    client.send(before + out.read())
+    return client
 
 
 def test_handshakes_of_one_ipv6_network_are_those_of_one_client(start, authority):
@@ -623,6 +625,24 @@ def test_handshakes_under_way_are_bounded(start, authority):
     until(is_served, "a handshake once the first takes long")
     while first.sock.recv(4096) != b"":
         pass
+
+
+def test_the_client_with_the_most_handshakes_gives_way(start, authority):
+    """Four addresses fill max.handshakes at once; others are served all the same, and those with few keep theirs."""
+    proxy = start("workers: 1\nmax: {handshakes: 16}\n" + listening(authority) + ECHO % "ok")
+    few = begin_handshake(proxy, authority, source="127.0.0.9")
+    assert few.sock.recv(1) == b"\x16"
+    many = [begin_handshake(proxy, authority, source=f"127.0.1.{1 + i % 4}") for i in range(15)]
+    assert all(client.sock.recv(1) == b"\x16" for client in many)
+    for source in ("127.0.0.2", "127.0.0.3"):
+        inner = proxy.connect(source).sock
+        with context_of(authority).wrap_socket(inner, server_hostname="one.test") as client:
+            assert client.version() == "TLSv1.3"
+    again = [begin_handshake(proxy, authority, source="127.0.0.2") for _ in range(3)]
+    assert all(client.sock.recv(1) == b"\x16" for client in again), "each has fewer than the others"
+    while many[0].sock.recv(4096) != b"":
+        pass
+    assert few.sock.recv(4096) != b""
 
 
 def test_renegotiation_is_refused(start, authority):

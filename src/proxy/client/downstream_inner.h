@@ -42,15 +42,15 @@ struct downstream {
     bool is_evicted; /* it closes after its answer */
     uint64_t busy_from_us;  /* published while BUSY: NEVER, or AFTER_ANSWER if it pipelines */
     uint64_t rest_since_us; /* time of the latest answer, or of the client becoming known */
-    struct tls_server *tls_server; /* a reference, until the handshake begins; NULL: plain */
-    struct list shaking;           /* node in clients->shaking */
-    bool is_shaking_hands;         /* SECURING, and counted in the handshakes of the process */
-    uint64_t secured_from_us;      /* begin of SECURING */
-    struct lingering linger;       /* while LINGER */
-    struct sender out;             /* the response */
-    bool wants_body;               /* the exchange takes pieces of the request's body */
-    bool keep_alive;               /* another request may follow; known when the head goes out */
-    bool is_tunnel;                /* bytes pass as they are, until both sides have ended */
+    struct tls_server *tls_server;   /* a reference, until the handshake begins; NULL: plain */
+    struct list shaking;             /* node in clients->shaking */
+    struct client_count *handshakes; /* SECURING, and counted in those of the client; else NULL */
+    uint64_t secured_from_us;        /* begin of SECURING */
+    struct lingering linger;         /* while LINGER */
+    struct sender out;               /* the response */
+    bool wants_body;                 /* the exchange takes pieces of the request's body */
+    bool keep_alive;                 /* another request may follow; known when the head goes out */
+    bool is_tunnel;                  /* bytes pass as they are, until both sides have ended */
     bool is_stalled;       /* ANSWERED, and the kernel did not take all of the answer at once */
     bool has_ended;        /* the client has ended its side: no more bytes come */
     struct loop_task next; /* a pipelined request is here: begin it at the end of the iteration */

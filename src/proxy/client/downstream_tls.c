@@ -43,47 +43,74 @@ void downstream_report_slow_handshake(struct downstream *downstream)
 
 /* --- how many are under way --- */
 
-/* Count a handshake of @client. STATUS_FULL: there are too many, of this @client if *is_own. A
- * trusted proxy and a unix socket carry many clients, and may have all. */
-static enum status count(struct client_env *clients, const struct address *client, bool *is_own)
+/* How many @client may have. A trusted proxy and a unix socket carry many clients. */
+static uint32_t n_max_of(const struct client_env *clients, const struct address *client)
 {
-    struct connection_limits *limits = clients->connection_limits;
     const uint32_t n_max = clients->env->config->policy->max.handshakes;
-    const uint32_t n_of_client = connection_limits_is_protected(clients, client) ? n_max
-                                 : n_max < HANDSHAKES_SHARE                      ? 1
-                                                            : n_max / HANDSHAKES_SHARE;
-    enum status status = STATUS_FULL;
-    *is_own = false;
-    if (atomic_fetch_add_explicit(&limits->n_handshakes, 1, memory_order_relaxed) < n_max) {
-        status = client_counts_add(&limits->handshakes, client, n_of_client);
-        *is_own = status == STATUS_FULL;
-    }
-    if (status != STATUS_OK) {
-        atomic_fetch_sub_explicit(&limits->n_handshakes, 1, memory_order_relaxed);
-    }
-    return status;
+    return connection_limits_is_protected(clients, client) ? n_max
+           : n_max < HANDSHAKES_SHARE                      ? 1
+                                                           : n_max / HANDSHAKES_SHARE;
 }
 
-/* Close the oldest handshake of this worker that takes long, of @client if that is not NULL.
- * False: there is none. A client that goes on with its handshake needs a round trip or two, so
- * those that hold places for long are most likely those that never will. */
-static bool make_room(struct client_env *clients, const struct address *client)
+/* Take a place for a handshake of the client with @count, which may have @n_of_client. False: there
+ * are too many, of the client if *is_own. */
+static bool take_place(struct client_env *clients, struct client_count *count, uint32_t n_of_client,
+                       bool *is_own)
 {
-    const uint64_t now_us = clock_monotonic_us();
+    atomic_uint *n_handshakes = &clients->connection_limits->n_handshakes;
+    const uint32_t n_max = clients->env->config->policy->max.handshakes;
+    *is_own = !client_count_take(count, n_of_client);
+    if (*is_own) {
+        return false;
+    }
+    if (atomic_fetch_add_explicit(n_handshakes, 1, memory_order_relaxed) < n_max) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(n_handshakes, 1, memory_order_relaxed);
+    client_count_give(count);
+    return false;
+}
+
+/* The handshake of this worker that gives way to one of the client with @count; NULL: none. Where
+ * that client has too many (@is_own), the oldest of its own that takes long: a client that goes on
+ * with a handshake needs a round trip or two. Where all have, the oldest of the client with the
+ * most, if that has more than the new one would have; else the oldest that takes long. Only the
+ * oldest ones are looked at: those that hold places for long are most likely those that never go
+ * on. */
+static struct downstream *choose_victim(const struct client_env *clients,
+                                        const struct client_count *count, bool is_own,
+                                        uint64_t now_us)
+{
+    struct downstream *oldest_slow = NULL;
+    struct downstream *of_most = NULL;
+    uint32_t n_most = client_count_requests(count) + 1;
     struct list *node = clients->shaking.next;
     for (unsigned i = 0; i < GIVES_WAY_SCAN && node != &clients->shaking; i++) {
-        struct downstream *oldest = CONTAINER_OF(node, struct downstream, shaking);
+        struct downstream *shaking = CONTAINER_OF(node, struct downstream, shaking);
+        const bool is_slow = now_us - shaking->secured_from_us >= GIVES_WAY_US;
+        const uint32_t n = client_count_requests(shaking->handshakes);
+        if (is_slow && oldest_slow == NULL && (!is_own || shaking->handshakes == count)) {
+            oldest_slow = shaking;
+        }
+        if (n > n_most) {
+            n_most = n;
+            of_most = shaking;
+        }
         node = node->next;
-        if (now_us - oldest->secured_from_us < GIVES_WAY_US) {
-            return false;
-        }
-        if (client == NULL || client_counts_are_same(&oldest->connection.peer, client)) {
-            report_failure(oldest, TLS_FAILURE_REFUSED, "it took long, and gave way to another");
-            downstream_close(oldest);
-            return true;
-        }
     }
-    return false;
+    return is_own || of_most == NULL ? oldest_slow : of_most;
+}
+
+/* Make room for a handshake of the client with @count. False: none gives way. */
+static bool make_room(struct client_env *clients, const struct client_count *count, bool is_own)
+{
+    struct downstream *victim = choose_victim(clients, count, is_own, clock_monotonic_us());
+    if (victim == NULL) {
+        return false;
+    }
+    report_failure(victim, TLS_FAILURE_REFUSED, "it gave way to another");
+    downstream_close(victim);
+    return true;
 }
 
 /* The first message is complete, and cryptography would begin. */
@@ -92,18 +119,22 @@ static bool on_hello(void *owner, const struct client_hello *hello,
 {
     struct downstream *downstream = owner;
     struct client_env *clients = downstream->connection.clients;
+    struct client_counts *handshakes = &clients->connection_limits->handshakes;
     const struct address *client = &downstream->connection.peer;
+    const uint32_t n_max = n_max_of(clients, client);
+    struct client_count *count = client_counts_join(handshakes, client);
     bool is_own;
     (void)hello;
     (void)entry;
-    enum status status = count(clients, client, &is_own);
-    if (status == STATUS_FULL && make_room(clients, is_own ? client : NULL)) {
-        status = count(clients, client, &is_own);
-    }
-    if (status != STATUS_OK) {
+    if (count == NULL) {
         return false;
     }
-    downstream->is_shaking_hands = true;
+    if (!take_place(clients, count, n_max, &is_own) &&
+        (!make_room(clients, count, is_own) || !take_place(clients, count, n_max, &is_own))) {
+        client_counts_leave(handshakes, count);
+        return false;
+    }
+    downstream->handshakes = count;
     list_push_back(&clients->shaking, &downstream->shaking);
     return true;
 }
@@ -111,10 +142,11 @@ static bool on_hello(void *owner, const struct client_hello *hello,
 void downstream_end_handshake(struct downstream *downstream)
 {
     struct connection_limits *limits = downstream->connection.clients->connection_limits;
-    if (downstream->is_shaking_hands) {
-        downstream->is_shaking_hands = false;
+    if (downstream->handshakes != NULL) {
         list_remove(&downstream->shaking);
-        client_counts_remove(&limits->handshakes, &downstream->connection.peer);
+        client_count_give(downstream->handshakes);
+        client_counts_leave(&limits->handshakes, downstream->handshakes);
+        downstream->handshakes = NULL;
         atomic_fetch_sub_explicit(&limits->n_handshakes, 1, memory_order_relaxed);
     }
     tls_server_release(downstream->tls_server);

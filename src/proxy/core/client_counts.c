@@ -92,13 +92,6 @@ static void remove_one(struct client_counts_shard *shard, struct client_count *c
     }
 }
 
-bool client_counts_are_same(const struct address *one, const struct address *other)
-{
-    const struct address a = client_at(one);
-    const struct address b = client_at(other);
-    return address_equals(&a, &b);
-}
-
 enum status client_counts_add(struct client_counts *counts, const struct address *address,
                               uint32_t n_max)
 {

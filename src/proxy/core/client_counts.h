@@ -24,7 +24,7 @@ enum { CLIENT_COUNTS_SHARDS = 64 };
 struct client_count {
     struct address client; /* first: the key in the tree */
     uint32_t n_connections;
-    atomic_uint n_requests; /* under way; see client_count_take() */
+    atomic_uint n_requests; /* under way, or handshakes; see client_count_take() */
 };
 
 struct client_counts_shard {
@@ -77,7 +77,9 @@ static inline void client_count_give(struct client_count *count)
     atomic_fetch_sub_explicit(&count->n_requests, 1, memory_order_relaxed);
 }
 
-/* Whether both addresses count as one client. */
-MUST_USE bool client_counts_are_same(const struct address *one, const struct address *other);
+static inline uint32_t client_count_requests(const struct client_count *count)
+{
+    return atomic_load_explicit(&count->n_requests, memory_order_relaxed);
+}
 
 #endif /* SLUICE_PROXY_CORE_CLIENT_COUNTS_H */
