@@ -178,15 +178,29 @@ static void add_hex_escape(struct text *text, char byte)
     text_add_hex(text, &value, 1);
 }
 
-/* Whether @character is a control character: C0, DEL, or C1 in UTF-8, which terminals obey too. */
-static bool is_control(struct span character)
+/* The code point of a character of one to three bytes, UTF-8. A longer one: UINT32_MAX. */
+static uint32_t code_point(struct span character)
 {
-    uint8_t first = (uint8_t)character.data[0];
-
+    const uint32_t first = (uint8_t)character.data[0];
     if (character.len == 1) {
-        return first < 0x20 || first == 0x7f;
+        return first;
     }
-    return character.len == 2 && first == 0xc2 && (uint8_t)character.data[1] < 0xa0;
+    const uint32_t second = (uint8_t)character.data[1] & 0x3f;
+    if (character.len == 2) {
+        return (first & 0x1f) << 6 | second;
+    }
+    return character.len == 3
+               ? (first & 0x0f) << 12 | second << 6 | ((uint8_t)character.data[2] & 0x3f)
+               : UINT32_MAX;
+}
+
+/* Whether a character controls what shows it: C0, DEL, C1, which terminals obey too; separators of
+ * lines; characters that turn the direction of text, or are not seen. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e ||
+           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
 }
 
 /* Where an octet may stand unescaped. */
@@ -245,7 +259,7 @@ static void add_escaped(struct text *text, struct span span, struct span quoted)
         struct span character;
         bool is_utf8 = next_character(&span, &character);
 
-        if (!is_utf8 || is_control(character)) {
+        if (!is_utf8 || is_control(code_point(character))) {
             for (size_t i = 0; i < character.len; i++) {
                 add_hex_escape(text, character.data[i]);
             }
@@ -294,16 +308,17 @@ static void add_json_character(struct text *text, struct span character)
 {
     static const char SHORT[] = "\"\\\b\f\n\r\t";
     static const char LETTERS[] = "\"\\bfnrt";
+    const uint32_t code = code_point(character);
     char c = character.data[0];
     size_t i = span_find(span_of(SHORT, sizeof(SHORT) - 1), c);
 
     if (i < sizeof(SHORT) - 1) {
         text_add_char(text, '\\');
         text_add_char(text, LETTERS[i]);
-    } else if (is_control(character)) {
-        const uint8_t value = (uint8_t)character.data[character.len - 1];
-        text_add_literal(text, "\\u00");
-        text_add_hex(text, &value, 1);
+    } else if (is_control(code)) {
+        const uint8_t bytes[2] = {(uint8_t)(code >> 8), (uint8_t)code};
+        text_add_literal(text, "\\u");
+        text_add_hex(text, bytes, sizeof(bytes));
     } else {
         text_add(text, character);
     }
