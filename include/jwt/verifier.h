@@ -40,6 +40,11 @@ void jwt_failures_free(struct jwt_failures *failures);
 bool jwt_failures_allow(struct jwt_failures *failures, const struct address *client,
                         uint64_t now_us);
 
+/* jwt_failures_allow() allowed a signature of @client at @now_us, and none was computed: another
+ * may be, in the same second. */
+void jwt_failures_return(struct jwt_failures *failures, const struct address *client,
+                         uint64_t now_us);
+
 /* A signature of @client was wrong. */
 void jwt_failures_add(struct jwt_failures *failures, const struct address *client, uint64_t now_us);
 

@@ -102,6 +102,18 @@ bool jwt_failures_allow(struct jwt_failures *failures, const struct address *cli
     return allows;
 }
 
+void jwt_failures_return(struct jwt_failures *failures, const struct address *client,
+                         uint64_t now_us)
+{
+    pthread_mutex_lock(&failures->lock);
+    struct sender *sender = find(failures, client, false, now_us);
+    if (sender != NULL && sender->n_allowed > 0 &&
+        !has_ended(sender->second_us, US_PER_S, now_us)) {
+        sender->n_allowed--;
+    }
+    pthread_mutex_unlock(&failures->lock);
+}
+
 void jwt_failures_add(struct jwt_failures *failures, const struct address *client, uint64_t now_us)
 {
     pthread_mutex_lock(&failures->lock);

@@ -231,6 +231,12 @@ static bool is_failure(enum jwt_result result)
     return result == JWT_SIGNATURE;
 }
 
+/* Whether a signature may have been computed. */
+static bool is_computed(enum jwt_result result)
+{
+    return result == JWT_VALID || result == JWT_SIGNATURE || result == JWT_NO_MEMORY;
+}
+
 static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_source *source,
                               struct span token, const struct jwt_request *request,
                               struct arena *arena, const struct jwt_claims **claims)
@@ -251,6 +257,9 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     const enum jwt_result result =
         jwt_verify(&source->rules, keys, token, request->wall_us, arena, found);
     jwt_key_set_release(keys);
+    if (!is_computed(result)) {
+        jwt_failures_return(verifier->failures, &request->client, request->now_us);
+    }
     if (result == JWT_VALID) {
         add(verifier, source, token, hash_token(verifier, token), generation, found);
         *claims = found;

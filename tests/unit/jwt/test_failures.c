@@ -53,6 +53,23 @@ START_TEST(after_a_hundred_in_a_minute_ten_a_second_are_verified)
 }
 END_TEST
 
+/* What was allowed and not computed is allowed again, in its second alone. */
+START_TEST(what_is_returned_is_allowed_again)
+{
+    const uint64_t start = 1000 * (uint64_t)US_PER_S;
+    jwt_failures_return(failures, &client, start); /* of no one: a no-op */
+    add_failures(JWT_FAILURES_PER_MINUTE, start);
+    jwt_failures_return(failures, &client, start); /* none was taken */
+    ck_assert_uint_eq(count_allowed(start, 1000), 10);
+    jwt_failures_return(failures, &client, start + 1);
+    jwt_failures_return(failures, &client, start + 2);
+    ck_assert_uint_eq(count_allowed(start + 3, 1000), 2);
+    ck_assert_uint_eq(count_allowed(start + US_PER_S, 1000), 10);
+    jwt_failures_return(failures, &client, start + US_PER_S - 1);
+    ck_assert_uint_eq(count_allowed(start + US_PER_S, 1000), 0);
+}
+END_TEST
+
 START_TEST(failures_go_on_counting_in_the_next_minute)
 {
     const uint64_t minute = 60 * (uint64_t)US_PER_S;
@@ -88,6 +105,7 @@ int main(void)
     TCase *tcase = tcase_create("all");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, after_a_hundred_in_a_minute_ten_a_second_are_verified);
+    tcase_add_test(tcase, what_is_returned_is_allowed_again);
     tcase_add_test(tcase, failures_go_on_counting_in_the_next_minute);
     tcase_add_test(tcase, a_clock_that_steps_back_starts_afresh);
     tcase_add_test(tcase, addresses_of_one_household_count_together);

@@ -174,6 +174,33 @@ START_TEST(wrong_signatures_slow_their_address_down)
 }
 END_TEST
 
+/* Tokens whose signature is not computed take nothing of what a slowed-down address has. */
+START_TEST(tokens_that_cost_no_signature_slow_no_neighbour_down)
+{
+    char *short_signature = token_of(OTHER, 1, 10);
+    short_signature[strlen(short_signature) - 4] = '\0';
+    char *expired = signer_token(JWT_HS256, NULL, SECRET, "{\"alg\":\"HS256\"}", "{\"exp\":1}");
+    for (unsigned i = 0; i < JWT_FAILURES_PER_MINUTE; i++) {
+        char *bad = token_of(OTHER, i, 10);
+        ck_assert_int_eq(check(bad), JWT_SIGNATURE);
+        free(bad);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_int_eq(check("a.b.c"), JWT_MALFORMED);
+        ck_assert_int_eq(check(expired), JWT_EXPIRED);
+        ck_assert_int_eq(check(short_signature), JWT_SIGNATURE_LENGTH);
+    }
+    for (unsigned i = 0; i <= JWT_SLOWED_PER_SECOND; i++) {
+        char *good = token_of(SECRET, i, 10);
+        ck_assert_int_eq(check(good),
+                         i < JWT_SLOWED_PER_SECOND ? JWT_VALID : JWT_TOO_MANY_FAILURES);
+        free(good);
+    }
+    free(expired);
+    free(short_signature);
+}
+END_TEST
+
 START_TEST(the_same_wrong_token_counts_once)
 {
     char *bad = token_of(OTHER, 1, 10);
@@ -242,6 +269,7 @@ int main(void)
     tcase_add_test(tcase, a_withdrawn_key_ends_remembered_tokens);
     tcase_add_test(tcase, other_rules_do_not_share_what_is_remembered);
     tcase_add_test(tcase, wrong_signatures_slow_their_address_down);
+    tcase_add_test(tcase, tokens_that_cost_no_signature_slow_no_neighbour_down);
     tcase_add_test(tcase, the_same_wrong_token_counts_once);
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, an_empty_and_a_long_token_are_refused);
