@@ -147,7 +147,6 @@ size_t http2_stream_window(const struct http2_stream *stream);
  * the stream is reset; after an answer that came before the end of the body it is too, without
  * an error. */
 void http2_stream_release(struct http2_stream *stream);
-
 /* In place of handling HTTP2_HEAD: reset it with REFUSED_STREAM. The room may be used again. */
 void http2_stream_refuse(struct http2_stream *stream);
 
@@ -177,11 +176,12 @@ struct http2_stream *http2_session_next_sent(struct http2_session *session);
 /* The connection shall end: GOAWAY(2^31 - 1) and PING; when that is answered, GOAWAY with the last
  * stream. Streams go on to their ends. */
 void http2_session_drain(struct http2_session *session);
-
 /* The same at once, without the PING. */
 void http2_session_refuse_new(struct http2_session *session);
 /* End it now: GOAWAY without an error, and no more events. */
 void http2_session_stop(struct http2_session *session);
+/* Its owner, abuse, or a fault that nghttp2 does not see ended it: at most GOAWAY is to be sent. */
+bool http2_session_is_ended(const struct http2_session *session);
 /* Ask for a sign of life, unless one is awaited. */
 void http2_session_ping(struct http2_session *session);
 bool http2_session_awaits_pong(const struct http2_session *session);

@@ -301,6 +301,11 @@ void http2_session_stop(struct http2_session *session)
     session_fail(session, NGHTTP2_NO_ERROR);
 }
 
+bool http2_session_is_ended(const struct http2_session *session)
+{
+    return session->is_terminated || session->is_broken;
+}
+
 bool http2_session_awaits_pong(const struct http2_session *session)
 {
     return session->awaits_pong;

@@ -209,6 +209,17 @@ void http2_publish(struct http2_connection *connection)
     eviction_publish(&downstream->connection.candidate, from_us);
 }
 
+/* How long the connection may be without a request. While the worker drains, the client was told of
+ * the end. GOAWAY waits for a socket that may not be read. */
+static struct timeout_queue *rest_timeouts(const struct http2_connection *connection)
+{
+    struct client_env *clients = connection->downstream->connection.clients;
+    if (env_of(connection)->is_draining) {
+        return &clients->grace_timeouts;
+    }
+    return connection->is_ended ? &clients->first_timeouts : &clients->rest_timeouts;
+}
+
 /* A request is under way, or none any more: run the timeouts that belong to that. */
 static void note_state(struct http2_connection *connection, uint64_t now_us)
 {
@@ -227,7 +238,7 @@ static void note_state(struct http2_connection *connection, uint64_t now_us)
         timeout_disarm(&connection->ping_timeout);
         if (!downstream->is_first) {
             downstream->rest_since_us = now_us;
-            timeout_arm(&downstream->timeout, &clients->rest_timeouts, now_us);
+            timeout_arm(&downstream->timeout, rest_timeouts(connection), now_us);
         }
     } else if (!connection->is_resting && was_resting) {
         if (!downstream->is_first) {
@@ -320,6 +331,15 @@ static bool write_batch(struct http2_connection *connection, uint64_t now_us)
     return false;
 }
 
+/* The session was ended, and the socket does not take the GOAWAY. No request gets an answer. */
+static void await_goaway(struct http2_connection *connection)
+{
+    connection->is_ended = true;
+    connection->is_resting = false; /* the timeout is another one */
+    connection->downstream->is_first = false;
+    http2_end_requests(connection, HTTP2_END_CLIENT_GONE);
+}
+
 static void flush(struct http2_connection *connection)
 {
     struct downstream *downstream = connection->downstream;
@@ -341,6 +361,9 @@ static void flush(struct http2_connection *connection)
         http2_end_requests(connection, HTTP2_END_CLIENT_GONE);
         downstream_finish_http2(downstream);
         return;
+    }
+    if (!connection->is_ended && http2_session_is_ended(connection->session)) {
+        await_goaway(connection);
     }
     note_state(connection, now_us);
 }
@@ -507,6 +530,12 @@ void http2_on_readable(struct http2_connection *connection)
 
 void http2_on_timeout(struct http2_connection *connection)
 {
+    struct stream *stream = &connection->downstream->stream;
+    if (stream_is_blocked(stream) && !stream_is_unoffered(stream)) {
+        stream_reset_on_close(stream); /* the kernel need not keep what is not read */
+        downstream_close(connection->downstream);
+        return;
+    }
     http2_session_stop(connection->session);
     flush(connection);
 }
@@ -538,7 +567,12 @@ static void on_ping_timeout(struct timeout *timeout)
 
 void http2_drain(struct http2_connection *connection)
 {
+    struct downstream *downstream = connection->downstream;
     http2_session_drain(connection->session);
+    if (connection->is_resting) {
+        downstream->is_first = false;
+        timeout_arm(&downstream->timeout, rest_timeouts(connection), clock_monotonic_us());
+    }
     http2_wake(connection);
 }
 

@@ -113,6 +113,7 @@ struct http2_connection {
     uint64_t counted_abuse[HTTP2_ABUSE_KINDS]; /* in the worker's meters already */
     uint64_t read_us;                          /* monotonic: when bytes came last */
     uint64_t head_from_us;       /* monotonic: the begin of a head that is not whole */
+    bool is_ended;               /* only GOAWAY is to be sent, and has its time */
     bool is_resting;             /* no request is under way, and the timeout for that runs */
     struct timeout head_timeout; /* of a head that has begun */
     struct timeout ping_timeout; /* of a client that sends nothing while requests are under way */

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "http2_client.h"
 #include "proxy/client/client_env.h"
+#include "proxy/client/downstream_inner.h"
 #include "support/iterations.h"
 
-enum { WINDOW = 65535, LONG_WINDOW = 1 << 20, HEADS_MAX = 32 };
+enum { WINDOW = 65535, LONG_WINDOW = 1 << 24, HEADS_MAX = 32, US_PER_S = 1000 * 1000 };
 
 static const char OK_HI[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
@@ -205,6 +207,131 @@ START_TEST(a_head_that_does_not_end_closes_the_connection)
 }
 END_TEST
 
+/* --- a socket that is not read --- */
+
+static void turn_until_closed(uint64_t within_us)
+{
+    const uint64_t end_us = clock_monotonic_us() + within_us;
+    while (!is_closed() && clock_monotonic_us() < end_us) {
+        iterations_once(stage.worker.env.loop);
+    }
+    ck_assert(is_closed());
+}
+
+/* The client has asked for a long answer, and reads nothing: the socket is full. */
+static int fill_socket(void)
+{
+    static char piece[8192];
+    memset(piece, 'x', sizeof(piece) - 1);
+    http2_client_window(&client, 0, LONG_WINDOW);
+    http2_client_ask(&client, 1, "GET", "", CLIENT_ENDS);
+    http2_client_window(&client, 1, LONG_WINDOW);
+    const int server = server_take();
+    server_send(server, "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+    const struct downstream *downstream =
+        CONTAINER_OF(only_connection(), struct downstream, connection);
+    for (unsigned i = 0; i < 1000 && !stream_is_blocked(&downstream->stream); i++) {
+        server_send(server, piece);
+        iterations_for(stage.worker.env.loop, 1000);
+    }
+    ck_assert(stream_is_blocked(&downstream->stream));
+    return server;
+}
+
+START_TEST(a_client_without_requests_that_does_not_read_is_closed_after_its_time)
+{
+    open_with("timeouts: {idle: 300ms}\n");
+    const int server = fill_socket();
+    http2_client_reset(&client, 1);
+    server_assert_closed(&stage, server);
+    ck_assert(!is_closed());
+    turn_until_closed(3 * US_PER_S);
+    close(server);
+}
+END_TEST
+
+START_TEST(a_goaway_that_the_client_does_not_read_has_the_time_of_a_head)
+{
+    open_with("timeouts: {head: 300ms, idle: 1h}\n");
+    const int server = fill_socket();
+    http2_client_ask(&client, 5, "POST", "", CLIENT_GOES_ON);
+    http2_client_data(&client, 3, "x", 1, CLIENT_ENDS); /* of a stream that was passed over */
+    server_assert_closed(&stage, server);
+    ck_assert(!is_closed());
+    turn_until_closed(3 * US_PER_S);
+    close(server);
+}
+END_TEST
+
+START_TEST(a_goaway_that_is_read_late_still_comes)
+{
+    open_with("timeouts: {head: 1h}\n");
+    const int server = fill_socket();
+    http2_client_ask(&client, 5, "POST", "", CLIENT_GOES_ON);
+    http2_client_data(&client, 3, "x", 1, CLIENT_ENDS);
+    server_assert_closed(&stage, server);
+    const char *seen = http2_client_read_to_end(&client);
+    ck_assert_ptr_nonnull(strstr(seen, "goaway 5 1\n"));
+    close(server);
+}
+END_TEST
+
+/* Answers to more PINGs than are kept for it. */
+START_TEST(a_flood_from_a_client_that_does_not_read_ends_its_connection)
+{
+    open_with("timeouts: {head: 300ms, idle: 1h}\n");
+    const int server = fill_socket();
+    for (unsigned i = 0; i < 200; i++) {
+        http2_client_frame(&client, 6, 0, 0, client.ping, sizeof(client.ping));
+    }
+    server_assert_closed(&stage, server);
+    turn_until_closed(3 * US_PER_S);
+    close(server);
+}
+END_TEST
+
+static void drain(void)
+{
+    struct client_connection *connection = only_connection();
+    stage.worker.env.is_draining = true;
+    connection->ops->drain(connection);
+}
+
+START_TEST(a_drain_does_not_wait_for_a_client_that_does_not_read)
+{
+    open_with("timeouts: {idle: 1h}\n");
+    const int server = fill_socket();
+    http2_client_reset(&client, 1);
+    server_assert_closed(&stage, server);
+    drain();
+    turn_until_closed(3 * US_PER_S);
+    close(server);
+}
+END_TEST
+
+START_TEST(a_drain_does_not_wait_for_what_becomes_idle_later)
+{
+    open_with("timeouts: {idle: 1h}\n");
+    const int server = fill_socket();
+    drain();
+    iterations_for(stage.worker.env.loop, 1000);
+    ck_assert(!is_closed());
+    http2_client_reset(&client, 1);
+    turn_until_closed(3 * US_PER_S);
+    close(server);
+}
+END_TEST
+
+START_TEST(a_drain_waits_a_moment_for_the_answer_to_its_ping)
+{
+    open_with("timeouts: {idle: 1h}\n");
+    drain();
+    ck_assert_str_eq(http2_client_read_until(&client, "ping"), "goaway 2147483647 0\nping\n");
+    ck_assert(!is_closed());
+    ck_assert_str_eq(http2_client_read_to_end(&client), "goaway 0 0\n");
+}
+END_TEST
+
 START_TEST(the_last_request_of_a_connection_is_announced)
 {
     open_with("max: {requests_per_connection: 2}\n");
@@ -334,6 +461,13 @@ int main(void)
     tcase_add_test(tcase, a_client_that_answers_pings_stays);
     tcase_add_test(tcase, a_connection_without_requests_ends_after_its_time);
     tcase_add_test(tcase, a_head_that_does_not_end_closes_the_connection);
+    tcase_add_test(tcase, a_client_without_requests_that_does_not_read_is_closed_after_its_time);
+    tcase_add_test(tcase, a_goaway_that_the_client_does_not_read_has_the_time_of_a_head);
+    tcase_add_test(tcase, a_flood_from_a_client_that_does_not_read_ends_its_connection);
+    tcase_add_test(tcase, a_goaway_that_is_read_late_still_comes);
+    tcase_add_test(tcase, a_drain_does_not_wait_for_a_client_that_does_not_read);
+    tcase_add_test(tcase, a_drain_does_not_wait_for_what_becomes_idle_later);
+    tcase_add_test(tcase, a_drain_waits_a_moment_for_the_answer_to_its_ping);
     tcase_add_test(tcase, the_last_request_of_a_connection_is_announced);
     tcase_add_test(tcase, a_drain_lets_what_is_on_its_way_in_and_then_no_more);
     tcase_add_test(tcase, a_client_that_leaves_ends_its_requests);
