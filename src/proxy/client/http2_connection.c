@@ -467,6 +467,12 @@ static bool handle(struct http2_connection *connection, const struct http2_event
     return true;
 }
 
+static bool ends_head(enum http2_event_kind kind)
+{
+    return kind == HTTP2_HEAD || kind == HTTP2_MALFORMED || kind == HTTP2_TRAILERS ||
+           kind == HTTP2_BAD_TRAILERS;
+}
+
 /* Process the bytes that were read, HEADS_MAX requests of them at most. */
 static void process(struct http2_connection *connection, uint64_t now_us)
 {
@@ -480,6 +486,9 @@ static void process(struct http2_connection *connection, uint64_t now_us)
             return;
         }
         n_heads += event.kind == HTTP2_HEAD;
+        if (ends_head(event.kind)) {
+            timeout_disarm(&connection->head_timeout); /* the next one has its own time */
+        }
     } while (event.kind != HTTP2_NONE && n_heads < HEADS_MAX);
     if (event.kind == HTTP2_NONE) {
         drop_block(connection);

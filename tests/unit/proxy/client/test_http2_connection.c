@@ -207,8 +207,6 @@ START_TEST(a_head_that_does_not_end_closes_the_connection)
 }
 END_TEST
 
-/* --- a socket that is not read --- */
-
 static void turn_until_closed(uint64_t within_us)
 {
     const uint64_t end_us = clock_monotonic_us() + within_us;
@@ -217,6 +215,34 @@ static void turn_until_closed(uint64_t within_us)
     }
     ck_assert(is_closed());
 }
+
+/* Each read ends in the middle of a head, the next one. */
+START_TEST(heads_that_overlap_have_each_their_own_time)
+{
+    static const char FIRST[] = "\x82\x86\x84"; /* GET, http, / */
+    static const char REST[] = "\x01\x01"
+                               "a"; /* host a */
+    stage_open(&stage, "listen: {address: 127.0.0.1:0, http: 2}\n"
+                       "timeouts: {head: 200ms}\nroutes: [{respond: {status: 204}}]\n");
+    http2_client_open(&client, &stage, WINDOW);
+    const uint64_t start_us = clock_monotonic_us();
+    uint32_t id = 1;
+    http2_client_frame(&client, 1, 1, id, FIRST, sizeof(FIRST) - 1);
+    while (clock_monotonic_us() - start_us < US_PER_S / 2) {
+        char expected[32];
+        (void)snprintf(expected, sizeof(expected), "head %u 204", id);
+        http2_client_frame(&client, 9, 4, id, REST, sizeof(REST) - 1);
+        http2_client_frame(&client, 1, 1, id + 2, FIRST, sizeof(FIRST) - 1);
+        (void)http2_client_read_until(&client, expected);
+        iterations_for(stage.worker.env.loop, 20 * 1000);
+        id += 2;
+    }
+    ck_assert(!is_closed());
+    turn_until_closed(3 * US_PER_S); /* the last head does not end */
+}
+END_TEST
+
+/* --- a socket that is not read --- */
 
 /* The client has asked for a long answer, and reads nothing: the socket is full. */
 static int fill_socket(void)
@@ -461,6 +487,7 @@ int main(void)
     tcase_add_test(tcase, a_client_that_answers_pings_stays);
     tcase_add_test(tcase, a_connection_without_requests_ends_after_its_time);
     tcase_add_test(tcase, a_head_that_does_not_end_closes_the_connection);
+    tcase_add_test(tcase, heads_that_overlap_have_each_their_own_time);
     tcase_add_test(tcase, a_client_without_requests_that_does_not_read_is_closed_after_its_time);
     tcase_add_test(tcase, a_goaway_that_the_client_does_not_read_has_the_time_of_a_head);
     tcase_add_test(tcase, a_flood_from_a_client_that_does_not_read_ends_its_connection);
