@@ -82,6 +82,7 @@ struct head_parser {
     size_t scanned;        /* bytes already searched for the end of the head; 0 for a new message */
     size_t line_start;     /* of the line that the scan has reached */
     size_t start_line_end; /* with its LF; valid once the scan has passed it */
+    size_t n_lines;        /* field lines that the scan has passed; valid likewise */
 };
 
 /* Prepare for the next message with the same storage. */

@@ -68,6 +68,14 @@ static const char *line_fault(const char *data, size_t line, size_t at)
     return data[at] == '\n' ? "a line ends in LF without CR" : "a control byte stands in the head";
 }
 
+static void note_line(struct head_parser *parser, struct span line)
+{
+    if (parser->n_lines < parser->n_fields_max) {
+        parser->fields[parser->n_lines].value = line;
+    }
+    parser->n_lines++;
+}
+
 static size_t lesser(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -81,6 +89,7 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
     if (data.len > start && !octet_is(data.data[start], OCTET_TCHAR)) {
         return bad(error, 400, "the start line does not start with a token");
     }
+    const bool is_resumed = parser->scanned > start;
     size_t line = parser->line_start > start ? parser->line_start : start;
     size_t at = parser->scanned > start ? parser->scanned : start;
     size_t bytes_max = line == start ? lesser(start_line_bytes_max, parser->head_bytes_max)
@@ -105,13 +114,19 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
         }
         if (line == start) {
             parser->start_line_end = at;
+            parser->n_lines = 0;
             bytes_max = parser->head_bytes_max;
+        } else {
+            note_line(parser, span_of(data.data + line, at - CRLF_BYTES - line));
         }
         line = at;
     }
-    const size_t fields_at = parser->start_line_end;
-    lines->start_line = span_of(data.data + start, fields_at - CRLF_BYTES - start);
-    lines->field_lines = span_of(data.data + fields_at, at - fields_at);
+    if (is_resumed) {
+        /* In an earlier call the bytes may have been elsewhere: note all lines again. */
+        head_parser_reset(parser);
+        return head_scan(parser, data, start, start_line_bytes_max, lines, error);
+    }
+    lines->start_line = span_of(data.data + start, parser->start_line_end - CRLF_BYTES - start);
     lines->end = at;
     return PARSE_DONE;
 }
@@ -123,28 +138,27 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Read the field line at *@line, which head_scan() has accepted, so an octet that is not of a value
- * ends it; *@line is then the start of the next one. False: it is not a token, a colon and a
- * value. */
-static bool read_field(const char **line, const char *end, struct field *field)
+/* Read the line that is the value of @field, behind which there is CR LF. False: it is not a token,
+ * a colon and a value. */
+static bool read_field(struct field *field)
 {
-    const char *line_end = *line + octet_skip_values(*line, 0, (size_t)(end - *line));
-    const char *colon = memchr(*line, ':', (size_t)(line_end - *line));
+    const struct span line = field->value;
+    const char *colon = memchr(line.data, ':', line.len);
     if (colon == NULL) {
         return false;
     }
     const char *value = colon + 1;
-    const char *value_end = line_end;
+    const char *end = line.data + line.len;
     while (is_blank(*value)) {
         value++;
     }
-    while (value_end > value && is_blank(value_end[-1])) {
-        value_end--;
+    while (end > value && is_blank(end[-1])) {
+        end--;
     }
-    field->name = span_of(*line, (size_t)(colon - *line));
-    field->value = span_of(value, (size_t)(value_end - value));
+    field->name = span_of(line.data, (size_t)(colon - line.data));
+    field->value = span_of(value, (size_t)(end - value));
     field->id = field_identify(field->name);
-    *line = line_end + CRLF_BYTES;
+    field->hop_by_hop = field_is_hop_by_hop(field->id);
     return field->id != FIELD_OTHER || field_is_token(field->name); /* a known name is a token */
 }
 
@@ -158,32 +172,27 @@ static bool has_tab_behind(struct span value)
     return *at == '\t';
 }
 
-static bool read_lines(const struct head_parser *parser, struct span lines, struct head *head)
+static bool read_lines(const struct head_parser *parser, struct head *head)
 {
-    const char *line = lines.data;
-    const char *end = lines.data + lines.len - CRLF_BYTES; /* the empty line */
-
     head->fields = parser->fields;
-    for (head->n_fields = 0; line < end; head->n_fields++) {
+    for (head->n_fields = 0; head->n_fields < parser->n_lines; head->n_fields++) {
         if (head->n_fields == parser->n_fields_max) {
             return head_refuse(head, 431, "the head has too many fields");
         }
         struct field *field = &head->fields[head->n_fields];
-        if (!read_field(&line, end, field)) {
+        if (!read_field(field)) {
             return head_refuse(head, 400, "a field line is not a token, a colon and a value");
         }
         if (field->id == FIELD_CONTENT_LENGTH && has_tab_behind(field->value)) {
             return head_refuse(head, 400, "a tab stands behind Content-Length");
         }
-        field->hop_by_hop = field_is_hop_by_hop(field->id);
     }
     return true;
 }
 
-bool head_read_fields(const struct head_parser *parser, struct span lines, struct head *head,
-                      struct head_index *index)
+bool head_read_fields(const struct head_parser *parser, struct head *head, struct head_index *index)
 {
-    if (!read_lines(parser, lines, head)) {
+    if (!read_lines(parser, head)) {
         return false;
     }
     head_index_fill(index, head);

@@ -14,18 +14,18 @@
 /* --- lines ---
  *
  * Only CR LF ends a line, a line has no control byte, and no line is folded. The scan is
- * incremental: no byte is scanned twice, however slowly bytes arrive. */
+ * incremental: no byte is scanned more than twice, however slowly bytes arrive. */
 
 /* A complete head. */
 struct head_lines {
-    struct span start_line;  /* without its CR LF */
-    struct span field_lines; /* with their CR LF, and the empty line */
-    size_t end;              /* of the head in the data */
+    struct span start_line; /* without its CR LF */
+    size_t end;             /* of the head in the data */
 };
 
-/* Find the end of the head whose start line is at data[@start], continuing where @parser stopped. A
- * start line longer than @start_line_bytes_max, CR LF included, or a head longer than
- * parser->head_bytes_max is an error: 431, and parser->line_start shows which line it was. */
+/* Find the end of the head whose start line is at data[@start], continuing where @parser stopped.
+ * Each field line, without CR LF, becomes the value of its field in parser->fields, as far as there
+ * are so many. A start line longer than @start_line_bytes_max, CR LF included, or a head longer
+ * than parser->head_bytes_max is an error: 431, and parser->line_start shows which line it was. */
 MUST_USE enum parse_result head_scan(struct head_parser *parser, struct span data, size_t start,
                                      size_t start_line_bytes_max, struct head_lines *lines,
                                      struct http_error *error);
@@ -38,10 +38,10 @@ struct head_index {
     uint16_t count[FIELD_ID_COUNT];
 };
 
-/* Fill head->fields and @index from @lines, which head_scan() has accepted and which end in an
- * empty line. Fields that are hop-by-hop by definition are marked. False: see head->error. */
-MUST_USE bool head_read_fields(const struct head_parser *parser, struct span lines,
-                               struct head *head, struct head_index *index);
+/* Fill head->fields and @index from the lines that head_scan() has found with @parser. Fields that
+ * are hop-by-hop by definition are marked. False: see head->error. */
+MUST_USE bool head_read_fields(const struct head_parser *parser, struct head *head,
+                               struct head_index *index);
 
 /* Fill @index, and set head->known. */
 void head_index_fill(struct head_index *index, struct head *head);

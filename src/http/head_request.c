@@ -64,11 +64,11 @@ static bool read_target(struct head *head, struct span target)
 }
 
 /* method SP target SP version, with exactly one space each: a further space would be part of the
- * target, where none is allowed. */
+ * target or of the version, where none is allowed. */
 static bool read_request_line(struct head *head, struct span line)
 {
     const size_t method_len = span_find(line, ' ');
-    size_t version_at = line.len;
+    size_t version_at = line.len > VERSION_BYTES ? line.len - VERSION_BYTES : 0;
 
     while (version_at > method_len && line.data[version_at - 1] != ' ') {
         version_at--;
@@ -180,8 +180,7 @@ static bool read_request(const struct head_parser *parser, const struct head_lin
 {
     struct head_index index;
 
-    if (!read_request_line(head, lines->start_line) ||
-        !head_read_fields(parser, lines->field_lines, head, &index)) {
+    if (!read_request_line(head, lines->start_line) || !head_read_fields(parser, head, &index)) {
         return false;
     }
     return has_no_underscore_variant(head) && read_host(head, &index) &&

@@ -54,8 +54,7 @@ static bool read_response(const struct head_parser *parser, const struct head_li
 {
     struct head_index index;
 
-    if (!read_status_line(head, lines->start_line) ||
-        !head_read_fields(parser, lines->field_lines, head, &index)) {
+    if (!read_status_line(head, lines->start_line) || !head_read_fields(parser, head, &index)) {
         return false;
     }
     if (!head_read_framing(head, &index) || !head_read_connection(head, &index)) {

@@ -36,19 +36,26 @@ static bool is_ip_literal(struct span name)
     return name.len > 2 && name.data[name.len - 1] == ']' && address_parse(name, &address);
 }
 
-/* Whether @name consists of labels separated by dots; a dot at the end is allowed. */
-static bool is_host_name(struct span name)
+/* The length of the name at the start of @host: labels separated by dots; a dot at the end is
+ * allowed. */
+static size_t host_name_len(struct span host)
 {
-    for (size_t at = 0; at < name.len; at++) {
-        const size_t label = at;
-        while (at < name.len && octet_is(name.data[at], OCTET_HOST)) {
-            at++;
+    size_t label = 0;
+    for (size_t at = 0;; at++) {
+        if (at < host.len && octet_is(host.data[at], OCTET_HOST)) {
+            continue;
         }
-        if (at == label || (at < name.len && name.data[at] != '.')) {
-            return false;
+        if (at == label || at == host.len || host.data[at] != '.') {
+            return at;
         }
+        label = at + 1;
     }
-    return name.len > 0;
+}
+
+static bool is_port(struct span port)
+{
+    uint64_t number;
+    return port.len == 0 || span_to_u64(port, PORT_MAX, &number);
 }
 
 bool target_is_host(struct span host)
@@ -56,16 +63,15 @@ bool target_is_host(struct span host)
     if (host.len == 0) {
         return true;
     }
-    struct span port;
-    const struct span name = split_port(host, &port);
-    uint64_t number;
-    if (port.len > 0 && !span_to_u64(port, PORT_MAX, &number)) {
-        return false;
+    if (host.data[0] == '[') {
+        struct span port;
+        const struct span name = split_port(host, &port);
+        return is_port(port) && name.len <= HOST_BYTES_MAX && is_ip_literal(name);
     }
-    if (name.len > HOST_BYTES_MAX) {
-        return false;
-    }
-    return name.len > 0 && name.data[0] == '[' ? is_ip_literal(name) : is_host_name(name);
+    const size_t len = host_name_len(host);
+    return len > 0 && len <= HOST_BYTES_MAX &&
+           (len == host.len ||
+            (host.data[len] == ':' && is_port(span_of(host.data + len + 1, host.len - len - 1))));
 }
 
 /* The canonical form of an address in brackets. Empty: it is none. */

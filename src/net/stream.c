@@ -42,6 +42,9 @@ static void drop_kept(struct stream *stream, size_t n)
         taken++;
     }
     stream->n_kept -= taken;
+    if (stream->n_kept == 0) {
+        return;
+    }
     memmove(stream->kept, stream->kept + taken, (size_t)stream->n_kept * sizeof(stream->kept[0]));
     if (n > 0) {
         stream->kept[0].iov_base = (char *)stream->kept[0].iov_base + n;
