@@ -169,6 +169,24 @@ def test_a_header_that_does_not_come_in_time_closes_the_connection(start):
     assert time.monotonic() - started >= 0.25
 
 
+@pytest.mark.parametrize("begin", [b"", b"PROXY TCP4 "], ids=["silent", "half"])
+def test_connections_without_a_whole_header_lock_nobody_out(start, begin):
+    proxy = start("max: {connections: 4}\n" + POLICY % "1h")
+    waiting = [proxy.send(begin) for _ in range(4)]
+    until(lambda: ask(proxy, v1("192.0.2.2"), request("GET", "/free/")).status == 200, "a place for another client", 10)
+    assert waiting[0].has_ended()
+    for client in waiting:
+        client.close()
+
+
+def test_a_header_that_is_late_is_still_taken_while_there_is_room(start):
+    proxy = start("max: {connections: 4}\n" + POLICY % "1h")
+    with proxy.send(v1("192.0.2.1")[:10]) as client:
+        time.sleep(1.1)
+        client.send(v1("192.0.2.1")[10:] + ASK)
+        assert client.read().status == 204
+
+
 def test_the_time_of_a_header_does_not_begin_anew_with_each_byte(start):
     proxy = start(POLICY % "500ms")
     started = time.monotonic()

@@ -90,6 +90,7 @@ struct client_connection {
     struct client_env *clients;
     struct list node;    /* in clients->open */
     struct address peer; /* or the client that a PROXY header names */
+    bool awaits_header;  /* of the PROXY protocol: @peer is no client, and not protected */
     bool is_counted;     /* the connection limits count it for @peer */
     bool has_left;       /* the connection limits no longer count it */
     struct eviction_candidate candidate;

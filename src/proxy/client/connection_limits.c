@@ -174,9 +174,8 @@ static bool evict(struct client_env *clients, struct eviction_candidate *victim)
         CONTAINER_OF(victim, struct client_connection, candidate);
     const struct address peer = connection->peer;
     /* The policy may have changed since it became a candidate. */
-    const enum eviction_kind kind = connection_limits_is_protected(clients, &peer)
-                                        ? EVICTED_NONE
-                                        : connection->ops->evict(connection);
+    const bool stays = !connection->awaits_header && connection_limits_is_protected(clients, &peer);
+    const enum eviction_kind kind = stays ? EVICTED_NONE : connection->ops->evict(connection);
     if (kind == EVICTED_NONE) {
         eviction_take_slot_again(&clients->connection_limits->eviction, victim);
         return false;

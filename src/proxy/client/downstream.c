@@ -458,6 +458,7 @@ static void read_head(struct downstream *downstream)
 static void take_header(struct downstream *downstream, const struct proxy_header *header,
                         size_t consumed)
 {
+    downstream_end_header(downstream);
     if (header->has_source) {
         downstream->connection.peer = header->source;
     }
@@ -753,7 +754,7 @@ void downstream_open(struct client_env *clients, int fd, const struct address *p
     } else if (awaits_header) {
         downstream->phase = DOWNSTREAM_NEW;
         acquire_config(downstream, env->config);
-        timeout_arm(&downstream->timeout, &clients->first_timeouts, clock_monotonic_us());
+        downstream_await_header(downstream, clock_monotonic_us());
     } else if (tls_server != NULL) {
         downstream_secure(downstream, span_of(NULL, 0));
     } else {

@@ -4,6 +4,26 @@
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
 
+void downstream_await_header(struct downstream *downstream, uint64_t now_us)
+{
+    struct client_env *clients = downstream->connection.clients;
+    static const struct address NOBODY = {.family = ADDRESS_NONE};
+    downstream->connection.awaits_header = true;
+    timeout_arm(&downstream->timeout, &clients->first_timeouts, now_us);
+    eviction_add(&clients->connection_limits->eviction, &downstream->connection.candidate, &NOBODY,
+                 now_us + EVICTION_HEAD_GRACE_US);
+}
+
+void downstream_end_header(struct downstream *downstream)
+{
+    struct client_connection *connection = &downstream->connection;
+    struct eviction *eviction = &connection->clients->connection_limits->eviction;
+    connection->awaits_header = false;
+    eviction_remove(eviction, &connection->candidate);
+    eviction_take_slot_again(eviction, &connection->candidate); /* it may have been chosen */
+    eviction_publish(&connection->candidate, EVICTION_NEVER);
+}
+
 bool downstream_await_first(struct downstream *downstream, uint64_t now_us)
 {
     struct client_env *clients = downstream->connection.clients;
@@ -87,7 +107,7 @@ static enum eviction_kind evict(struct downstream *downstream)
         downstream->phase == DOWNSTREAM_IDLE && list_is_empty(&downstream->next.node);
     const bool is_reading_head =
         downstream->phase == DOWNSTREAM_BUSY && downstream->exchange->state == EXCHANGE_READ_HEAD;
-    if (downstream->phase == DOWNSTREAM_SECURING) {
+    if (downstream->phase == DOWNSTREAM_NEW || downstream->phase == DOWNSTREAM_SECURING) {
         downstream_close(downstream);
         return EVICTED_SILENT;
     }

@@ -97,6 +97,13 @@ void downstream_on_secured(struct downstream *downstream);
 
 /* --- eviction, and the time limit of the first head (downstream_eviction.c) --- */
 
+/* A PROXY header is expected within its time. Until it is whole the connection counts by no client,
+ * and may be evicted after EVICTION_HEAD_GRACE_US. */
+void downstream_await_header(struct downstream *downstream, uint64_t now_us);
+
+/* It is whole: the connection is no candidate until downstream_await_first(). */
+void downstream_end_header(struct downstream *downstream);
+
 /* The client is known, and its first request is expected. If the peer is not protected, the
  * connection becomes a candidate for eviction, and timeouts.head runs from accept (it runs already
  * if a PROXY header came). False: the peer is protected, and may keep a connection in a pool

@@ -90,14 +90,15 @@ static void change_count(struct eviction *eviction, enum eviction_rank rank,
                          struct eviction_client *client, int step)
 {
     struct eviction_heap *heap = &eviction->heaps[rank];
-    const bool is_skipped = rank == RANK_BY_ALL && !list_is_empty(&client->node);
+    const bool is_left_out = rank == RANK_BY_ALL && (!list_is_empty(&client->node) ||
+                                                     client->address.family == ADDRESS_NONE);
     client->n[rank] += (uint32_t)step;
     if (client->n[rank] == 0) {
         if (client->at[rank] != NOT_IN_HEAP) {
             heap_remove(eviction, rank, client);
         }
     } else if (client->at[rank] == NOT_IN_HEAP) {
-        if (!is_skipped) {
+        if (!is_left_out) {
             heap_insert(eviction, rank, client);
         }
     } else if (step > 0) {
@@ -424,7 +425,8 @@ struct list *eviction_choose(struct eviction *eviction, const struct address *ne
     struct eviction_candidate *chosen = NULL;
     struct list *victims = NULL;
     pthread_mutex_lock(&eviction->lock);
-    const struct eviction_client *own = newcomer != NULL ? find_client(eviction, newcomer) : NULL;
+    const bool is_named = newcomer != NULL && newcomer->family != ADDRESS_NONE;
+    const struct eviction_client *own = is_named ? find_client(eviction, newcomer) : NULL;
     const uint32_t n_none = newcomer != NULL ? 0 : NOT_KNOWN;
     const uint32_t n_own = own != NULL ? own->n[RANK_BY_ALL] : n_none;
     if (eviction_n_pending(eviction) < EVICTIONS_PENDING_MAX) {

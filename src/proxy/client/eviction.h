@@ -3,9 +3,10 @@
  *
  * Candidates are the connections of clients that are neither trusted proxies nor on a unix socket.
  * They are grouped by client: an IPv4 address, or an IPv6 /48, the most that one customer may
- * have. A connection publishes the time from which it may be evicted. The published time may be
- * stale and the connection in use, so its worker checks again before it closes the connection. The
- * victim comes from the first kind that has any:
+ * have. Connections that have not named their client yet, by a PROXY header, are a group that has
+ * silent connections alone. A connection publishes the time from which it may be evicted. The
+ * published time may be stale and the connection in use, so its worker checks again before it
+ * closes the connection. The victim comes from the first kind that has any:
  *
  *   1. A silent connection, which has not sent a byte of a request for EVICTION_GRACE_US: the
  *      oldest one of the client with the most silent connections.
@@ -56,7 +57,8 @@ enum eviction_kind {
 
 enum {
     EVICTION_GRACE_US = 100 * 1000,       /* before a new or idle connection may be evicted */
-    EVICTION_HEAD_GRACE_US = 1000 * 1000, /* for a head, from its first byte */
+    EVICTION_HEAD_GRACE_US = 1000 * 1000, /* for a head, from its first byte; for a PROXY header,
+                                             from accept */
     EVICTION_BODY_GRACE_US = 1000 * 1000, /* for a body that no server waits for, from its head */
     EVICTION_SCAN_MAX = 1024,
     EVICTIONS_PENDING_MAX = 96,  /* victims that are not closed yet */
@@ -114,6 +116,7 @@ void eviction_close(struct eviction *eviction);
 void eviction_candidate_init(struct eviction_candidate *candidate, struct list *victims);
 
 /* Make a connection of the client at @address a candidate: silent, unless @candidate->has_spoken.
+ * ADDRESS_NONE: its client is not known yet, and it counts by none; it is silent.
  * Without memory it becomes none, and is never evicted. If it gave its slot it has one again. */
 void eviction_add(struct eviction *eviction, struct eviction_candidate *candidate,
                   const struct address *address, uint64_t evictable_from_us);

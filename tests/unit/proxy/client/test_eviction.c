@@ -95,6 +95,38 @@ START_TEST(silent_ones_come_first_the_oldest_of_the_client_with_the_most)
 }
 END_TEST
 
+static void add_nameless(size_t i, uint64_t evictable_from_us)
+{
+    const struct address nobody = {.family = ADDRESS_NONE};
+    eviction_add(&eviction, &candidates[i], &nobody, evictable_from_us);
+}
+
+START_TEST(those_without_a_client_give_way_after_their_grace_and_not_before)
+{
+    add_spoken(0, "192.0.2.1", 0);
+    for (size_t i = 1; i < 40; i++) {
+        add_nameless(i, i < 3 ? NOW_US : NOW_US + 1);
+    }
+    ck_assert_int_eq(choose(), 1);
+    ck_assert_int_eq(choose(), 2);
+    ck_assert_int_eq(choose(), 0);
+    ck_assert_int_eq(choose(), -1);
+}
+END_TEST
+
+START_TEST(a_client_that_is_not_known_has_none_of_those_without_a_client)
+{
+    const struct address nobody = {.family = ADDRESS_NONE};
+    struct eviction_candidate *victim;
+    for (size_t i = 1; i < 40; i++) {
+        add_nameless(i, NOW_US + 1);
+    }
+    add_spoken(0, "192.0.2.1", 0);
+    ck_assert_ptr_eq(eviction_choose(&eviction, &nobody, &own, NOW_US, &victim), &own);
+    ck_assert_ptr_eq(victim, &candidates[0]);
+}
+END_TEST
+
 START_TEST(a_silent_one_within_its_grace_does_not_go_before_those_that_are_idle)
 {
     add(0, "192.0.2.1", NOW_US + 1);
@@ -449,6 +481,8 @@ int main(void)
     tcase_add_checked_fixture(all, set_up, tear_down);
     tcase_add_test(all, where_there_is_none_none_is_chosen);
     tcase_add_test(all, silent_ones_come_first_the_oldest_of_the_client_with_the_most);
+    tcase_add_test(all, those_without_a_client_give_way_after_their_grace_and_not_before);
+    tcase_add_test(all, a_client_that_is_not_known_has_none_of_those_without_a_client);
     tcase_add_test(all, a_silent_one_within_its_grace_does_not_go_before_those_that_are_idle);
     tcase_add_test(all, a_client_with_many_young_silent_ones_does_not_push_out_others);
     tcase_add_test(all, a_client_with_many_young_heads_does_not_push_out_others);
