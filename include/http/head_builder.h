@@ -1,6 +1,6 @@
-/* Builds the head of a request from names and values, as HTTP/2 brings them, by the rules of
- * HTTP/1.1 and by those of HTTP/2 itself. What it accepts can be sent on as HTTP/1.1 unchanged:
- * nothing is escaped or repaired, but for pieces of Cookie, which are joined.
+/* Builds the head of a request or a response from names and values, as HTTP/2 brings them, by the
+ * rules of HTTP/1.1 and by those of HTTP/2 itself. What it accepts can be sent on as HTTP/1.1
+ * unchanged: nothing is escaped or repaired, but for pieces of Cookie, which are joined.
  *
  * Source: RFC 9113 section 8, RFC 9110 section 5. */
 
@@ -29,6 +29,7 @@ struct pseudo_fields {
     struct span scheme;
     struct span authority;
     struct span path;
+    struct span status; /* of a response; the others are of a request */
 };
 
 struct head_builder {
@@ -38,11 +39,14 @@ struct head_builder {
     char *bytes;           /* names and values are copied here; @head_bytes_max is enough */
     size_t capacity;       /* of @bytes; more: 431 */
     size_t head_bytes_max; /* of the head as HTTP/1.1 would write it; more: 431 */
+    /* Of a response: @bytes are full, so set bytes, capacity and used anew. False, NULL: 431. */
+    bool (*on_full)(struct head_builder *builder);
 
     /* Private. */
+    size_t used; /* of bytes; on_full() may write it */
     bool is_trailers;
+    bool is_response;
     bool has_fields; /* a field that is no pseudo-field came */
-    size_t used;     /* of bytes */
     size_t counted;  /* bytes of the head in HTTP/1.1 */
     size_t n_fields;
     struct pseudo_fields pseudo;
@@ -55,6 +59,9 @@ struct head_builder {
 /* Begin a head, or the trailers of one. */
 void head_builder_begin(struct head_builder *builder, bool is_trailers);
 
+/* Begin the head of a response. */
+void head_builder_begin_response(struct head_builder *builder);
+
 /* Add a field in the order of the message. @name and @value are copied. Once a rule was broken
  * nothing more is stored. */
 void head_builder_add(struct head_builder *builder, struct span name, struct span value);
@@ -63,6 +70,12 @@ void head_builder_add(struct head_builder *builder, struct span name, struct spa
  * BODY_CHUNKED for a length that is not announced, Host is among the fields. */
 MUST_USE enum built_head head_builder_end(struct head_builder *builder, bool has_body,
                                           struct head *head);
+
+/* The same for a response: its body is BODY_NONE where @is_answer_to_head or its status say so,
+ * BODY_LENGTH, or else BODY_CHUNKED, even if nothing follows. The status of an error is 502, or
+ * 431. 101 is malformed. */
+MUST_USE enum built_head head_builder_end_response(struct head_builder *builder, bool has_body,
+                                                   bool is_answer_to_head, struct head *head);
 
 /* The same for trailers: fills fields, n_fields and known of @head alone. */
 MUST_USE enum built_head head_builder_end_trailers(struct head_builder *builder, struct head *head);

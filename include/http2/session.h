@@ -51,6 +51,8 @@ struct http2_stream {
     int32_t id;
     bool is_own; /* of the owner: no server answers, so that the end gives no unit of abuse back */
     /* Private. */
+    /* Of the client's side: see client_session.h. */
+    bool is_answer_to_head, has_answer, is_opened, is_unprocessed;
     bool has_length;    /* the body's length was announced */
     bool is_body_ended; /* the peer's side has ended */
     bool is_head_sent;  /* the head of the answer, not an interim one */
@@ -113,7 +115,6 @@ MUST_USE struct http2_event http2_session_read(struct http2_session *session, st
 bool http2_session_is_in_head(const struct http2_session *session);
 
 /* --- a stream --- */
-
 /* @n bytes of its body were passed on: the peer may send as many more. */
 void http2_stream_took(struct http2_stream *stream, size_t n);
 
@@ -151,7 +152,6 @@ void http2_stream_release(struct http2_stream *stream);
 void http2_stream_refuse(struct http2_stream *stream);
 
 /* --- frames to send --- */
-
 struct http2_batch {
     struct iovec *slices; /* the caller's, n_max (at least 2) of them */
     int n_max;

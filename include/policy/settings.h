@@ -21,7 +21,7 @@ struct endpoint {
     uint16_t port;
     struct span unix_path; /* empty: see host */
     struct span text;      /* as written */
-    bool is_https;         /* of a server: it is spoken to over TLS */
+    bool is_https, is_h2c; /* of a server: spoken to over TLS; by HTTP/2 without TLS */
 };
 
 /* An entry of `certificates`, as the policy has it. Paths are NUL-terminated; relative ones begin

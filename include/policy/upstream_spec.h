@@ -26,6 +26,13 @@ enum balance_kind {
     BALANCE_HASH, /* equal keys go to one server */
 };
 
+/* What servers of https:// are spoken to by. */
+enum upstream_protocol {
+    UPSTREAM_HTTP_1_1,
+    UPSTREAM_HTTP_2,
+    UPSTREAM_AUTO, /* HTTP/2 if the server agrees by ALPN, else HTTP/1.1 */
+};
+
 struct server_spec {
     struct endpoint endpoint;
     uint32_t weight; /* relative to the weights of the other servers, from 1 */
@@ -71,7 +78,10 @@ struct upstream_spec {
     enum balance_kind balance;
     struct key balance_key; /* of BALANCE_HASH */
     enum upstream_host host;
-    struct span host_name;         /* for UPSTREAM_HOST_NAME */
+    struct span host_name; /* for UPSTREAM_HOST_NAME */
+    enum upstream_protocol protocol;
+    bool speaks_http2;             /* every server does */
+    bool may_speak_http2;          /* a server does, or may agree on it */
     struct tls_client_config *tls; /* a reference, if a server is_https; else NULL */
     uint64_t connect_us;
     uint64_t

@@ -85,8 +85,8 @@ struct server_meters {
     struct counter failures[METER_FAILURES];
     struct counter outages; /* transitions to down */
     struct counter connects;
-    struct counter connections; /* gauge: being made, in use or idle */
-    struct counter idle;        /* gauge: the idle ones among them */
+    struct counter connections;             /* gauge: being made, in use or idle */
+    struct counter idle, http2_connections; /* gauges: those among them that are, that speak it */
 };
 
 /* Why a request that needed a connection did not get one from the queue. */

@@ -24,6 +24,7 @@ enum upstream_server_state {
 
 struct upstream_server_report {
     const struct server_spec *spec;
+    enum upstream_protocol protocol; /* that it is spoken to by */
     enum upstream_server_state state;
     bool is_in_use;         /* asked though it is down, since no server of its upstream is up */
     uint64_t probe_in_us;   /* EJECTED: time until a request may probe it */

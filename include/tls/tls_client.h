@@ -32,7 +32,7 @@ struct tls_client_config {
     struct span
         name;      /* that certificates must have; owned, of malloc(); empty: the server's host */
     bool verifies; /* the chain and the name */
-    bool is_http;  /* ALPN says so; else there is none */
+    unsigned alpn; /* ALPN_HTTP_1_1 and ALPN_H2: what is offered; 0: no ALPN */
     enum tls_version min_version;
     uint64_t system_version; /* of the system's authorities, if they are those; else 0 */
     unsigned char digest[TLS_DIGEST_BYTES]; /* of all above, with the contents of files */

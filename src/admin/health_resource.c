@@ -237,6 +237,9 @@ static void on_upstream(void *context, const struct upstream_report *report)
     describe_append(upstreams, json);
 }
 
+static const char *const PROTOCOLS[] = {
+    [UPSTREAM_HTTP_1_1] = "1.1", [UPSTREAM_HTTP_2] = "2", [UPSTREAM_AUTO] = "auto"};
+
 /* Of the latest upstream. */
 static void on_server(void *context, const struct upstream_server_report *report)
 {
@@ -244,6 +247,7 @@ static void on_server(void *context, const struct upstream_server_report *report
     const json_t *upstream = json_array_get(*upstreams, json_array_size(*upstreams) - 1);
     json_t *json = json_object();
     describe_set(&json, "url", json_of_span(report->spec->endpoint.text));
+    describe_set(&json, "protocol", json_string(PROTOCOLS[report->protocol]));
     describe_set(&json, "state", json_string(STATES[report->state]));
     if (report->is_in_use) {
         describe_set(&json, "in_use", json_true());

@@ -311,6 +311,8 @@ const struct metric METRICS[] = {
     COUNTER("server_connects_total", "Connections to a server that were begun.", SERVER(connects)),
     GAUGE("server_connections", "Connections to a server.", .write = write_server_connections,
           .scope = OF_SERVER),
+    GAUGE("server_http2_connections", "Connections to a server that speak HTTP/2.",
+          SERVER(http2_connections)),
 
     /* --- the shared store --- */
     COUNTER("store_calls_total", "Commands sent to Redis for decisions.", NODE(calls)),

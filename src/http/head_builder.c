@@ -16,6 +16,7 @@ enum {
 void head_builder_begin(struct head_builder *builder, bool is_trailers)
 {
     builder->is_trailers = is_trailers;
+    builder->is_response = false;
     builder->has_fields = false;
     builder->used = 0;
     builder->counted = is_trailers ? 0 : REQUEST_LINE_FRAME_BYTES;
@@ -25,6 +26,12 @@ void head_builder_begin(struct head_builder *builder, bool is_trailers)
     builder->n_moved = 0;
     builder->malformed = NULL;
     builder->error = (struct http_error){0};
+}
+
+void head_builder_begin_response(struct head_builder *builder)
+{
+    head_builder_begin(builder, false);
+    builder->is_response = true;
 }
 
 static void refuse(struct head_builder *builder, uint16_t status, const char *reason)
@@ -48,7 +55,9 @@ static bool count(struct head_builder *builder, size_t bytes)
 /* A copy of @span; data is NULL: no room, which is refused. */
 static struct span copy(struct head_builder *builder, struct span span)
 {
-    if (span.len > builder->capacity - builder->used) {
+    if (span.len > builder->capacity - builder->used &&
+        (builder->on_full == NULL || !builder->on_full(builder) ||
+         span.len > builder->capacity - builder->used)) {
         refuse(builder, 431, "the head is too large");
         return span_of(NULL, 0);
     }
@@ -65,6 +74,9 @@ static struct span copy(struct head_builder *builder, struct span span)
 static struct span *find_pseudo(struct head_builder *builder, struct span name)
 {
     struct pseudo_fields *pseudo = &builder->pseudo;
+    if (builder->is_response) {
+        return span_equals(name, SPAN(":status")) ? &pseudo->status : NULL;
+    }
     return span_equals(name, SPAN(":method"))      ? &pseudo->method
            : span_equals(name, SPAN(":path"))      ? &pseudo->path
            : span_equals(name, SPAN(":scheme"))    ? &pseudo->scheme
@@ -195,7 +207,7 @@ static void store(struct head_builder *builder, struct span name, struct span va
     };
     builder->n_fields++;
     if (id == FIELD_COOKIE) {
-        builder->cookie = field;
+        builder->cookie = builder->is_response ? NULL : field;
     }
 }
 
@@ -336,6 +348,62 @@ enum built_head head_builder_end(struct head_builder *builder, bool has_body, st
         return builder->malformed != NULL ? give_up(builder, head) : HEAD_REFUSED;
     }
     return HEAD_BUILT;
+}
+
+/* Three digits. A switch of protocols is none in HTTP/2 (RFC 9113 section 8.6). */
+static bool read_status(struct span text, uint16_t *status)
+{
+    uint64_t number;
+    if (text.data == NULL || text.len != 3 || !span_to_u64(text, 599, &number) || number < 100 ||
+        number == 101) {
+        return false;
+    }
+    *status = (uint16_t)number;
+    return true;
+}
+
+/* RFC 9110 section 6.4.1, RFC 9113 section 8.1.1. */
+static void read_response_body(struct head *head, const struct head_index *index, bool has_body,
+                               bool is_answer_to_head, struct head_builder *builder)
+{
+    const bool is_interim = head->status < 200;
+    if (is_answer_to_head || is_interim || head->status == 204 || head->status == 304) {
+        head->body = BODY_NONE;
+    } else if (!head->has_content_length) {
+        head->body = BODY_CHUNKED;
+    } else if (!has_body && head->content_length > 0) {
+        builder->malformed = "Content-Length announces a body, and none follows";
+    }
+    if (is_interim && !has_body) {
+        builder->malformed = "an interim response ends the stream";
+    }
+    if ((is_interim || head->status == 204) && head->has_content_length) {
+        index->first[FIELD_CONTENT_LENGTH]->hop_by_hop = true; /* as by HTTP/1.1 */
+    }
+}
+
+enum built_head head_builder_end_response(struct head_builder *builder, bool has_body,
+                                          bool is_answer_to_head, struct head *head)
+{
+    struct head_index index;
+    *head = (struct head){.minor = 1, .keep_alive = true};
+    if (builder->malformed == NULL && builder->error.status == 0 &&
+        !read_status(builder->pseudo.status, &head->status)) {
+        builder->malformed = "the pseudo-field :status is missing, or no final or interim status";
+    }
+    if (builder->malformed != NULL || builder->error.status != 0) {
+        head->n_fields = builder->n_fields;
+        return give_up(builder, head);
+    }
+    head->fields = builder->fields;
+    head->n_fields = builder->n_fields;
+    head_index_fill(&index, head);
+    if (!head_read_framing(head, &index)) {
+        head->error.status = 502;
+        return HEAD_REFUSED;
+    }
+    read_response_body(head, &index, has_body, is_answer_to_head, builder);
+    return builder->malformed != NULL ? give_up(builder, head) : HEAD_BUILT;
 }
 
 enum built_head head_builder_end_trailers(struct head_builder *builder, struct head *head)

@@ -101,6 +101,29 @@ static void end_request_head(struct http2_session *session, int32_t id, bool is_
     }
 }
 
+/* --- heads of answers --- */
+
+static void end_answer_head(struct http2_session *session, struct http2_stream *stream,
+                            bool is_last)
+{
+    struct http2_room *room = session->room;
+    struct head *head = room->head;
+    const enum built_head built =
+        head_builder_end_response(&room->builder, !is_last, stream->is_answer_to_head, head);
+    if (built == HEAD_MALFORMED) {
+        fault(session, stream, HTTP2_ABUSE_FIELD, 0);
+        session->event.kind = HTTP2_MALFORMED;
+        return;
+    }
+    if (head->status >= 200) {
+        stream->has_answer = true;
+        stream->has_length = head->body != BODY_CHUNKED;
+        stream->body_left = head->body == BODY_LENGTH ? head->content_length : 0;
+        stream->is_body_ended = is_last;
+    }
+    find(session, HTTP2_HEAD, stream, is_last);
+}
+
 static void end_trailers(struct http2_session *session, struct http2_stream *stream, bool is_last)
 {
     struct http2_room *room = session->room;
@@ -125,7 +148,17 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct http2_session *session = user;
     const int32_t id = frame->hd.stream_id;
     const bool is_request = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
-    session->is_building = is_request || session_stream(session, id) != NULL;
+    const struct http2_stream *known = session_stream(session, id);
+    session->is_building = is_request || known != NULL;
+    session->building_id = id;
+    if (session->is_client) {
+        if (known != NULL && !known->has_answer) {
+            head_builder_begin_response(&session->room->builder);
+        } else if (known != NULL) {
+            head_builder_begin(&session->room->builder, true);
+        }
+        return 0;
+    }
     if (is_request && is_full(session)) {
         session->is_building = false;
         session_reset_stream(session, id, NGHTTP2_REFUSED_STREAM);
@@ -163,11 +196,14 @@ static void on_headers(struct http2_session *session, const nghttp2_frame *frame
     if (!session->is_building) {
         return;
     }
+    struct http2_stream *stream = session_stream(session, id);
     session->is_building = false;
-    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+    if (session->is_client && !stream->has_answer) {
+        end_answer_head(session, stream, is_last);
+    } else if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         end_request_head(session, id, is_last);
     } else {
-        end_trailers(session, session_stream(session, id), is_last);
+        end_trailers(session, stream, is_last);
     }
 }
 
@@ -193,6 +229,13 @@ static int on_data_chunk(nghttp2_session *nghttp2, uint8_t flags, int32_t id, co
     }
     stream->untaken += len;
     session_note_window(session);
+    if (session->is_client) {
+        session_check(session, nghttp2_session_consume_connection(nghttp2, len));
+        if (!stream->has_answer) {
+            fault(session, stream, HTTP2_ABUSE_FIELD, 0);
+            return 0;
+        }
+    }
     if (session->frame.n_data == len && stream->has_length) {
         /* Before a byte of a frame is handed over: the body fits in its length, and ends there. */
         const uint64_t all = frame_data_bytes(&session->frame);
@@ -214,7 +257,8 @@ static void on_data_end(struct http2_session *session, int32_t id)
     if (stream == NULL) {
         return;
     }
-    if (stream->has_length && stream->body_left > 0) {
+    if ((stream->has_length && stream->body_left > 0) ||
+        (session->is_client && !stream->has_answer)) {
         fault(session, stream, HTTP2_ABUSE_FIELD, FIELD_UNITS);
         return;
     }
@@ -233,6 +277,8 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
         on_headers(session, frame);
     } else if (frame->hd.type == NGHTTP2_DATA && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         on_data_end(session, frame->hd.stream_id);
+    } else if (frame->hd.type == NGHTTP2_GOAWAY) {
+        session->is_refused = true;
     }
     return 0;
 }
@@ -250,6 +296,19 @@ static void note_peer_reset(struct http2_session *session, const struct http2_st
     session_heed_budget(session);
 }
 
+/* Of a request of ours. GOAWAY closes streams above its last one as if they were refused. */
+static void close_request(struct http2_session *session, struct http2_stream *stream, bool is_by_us,
+                          uint32_t code)
+{
+    stream->is_closed = true;
+    if (!stream->is_body_ended) {
+        stream->is_unprocessed = !is_by_us && code == NGHTTP2_REFUSED_STREAM;
+        stream->is_reset_by_peer = !is_by_us;
+        list_remove(&stream->node);
+        list_push_back(&session->ended, &stream->node);
+    }
+}
+
 /* While reading: a RST_STREAM of the peer, or the end of the second side. While packing: a
  * RST_STREAM of ours, for a fault that nghttp2 has found, or our end. */
 static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, void *user)
@@ -258,10 +317,14 @@ static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, 
     struct http2_stream *stream = session_stream(session, id);
     const bool is_by_us = session->reset_by_us == id;
     const bool is_by_peer = session->batch == NULL && session->frame.type == NGHTTP2_RST_STREAM;
-    (void)nghttp2, (void)code;
+    (void)nghttp2;
     session_set_fate(session, id, is_by_us ? FATE_IGNORED : FATE_ENDED);
     session->reset_by_us = is_by_us ? 0 : session->reset_by_us;
     if (stream == NULL) {
+        return 0;
+    }
+    if (session->is_client) {
+        close_request(session, stream, is_by_us, code);
         return 0;
     }
     stream->is_closed = true;
@@ -340,7 +403,7 @@ static void judge_window(struct http2_session *session, const struct frame *fram
 static void judge_headers(struct http2_session *session, const struct frame *frame)
 {
     judge_stream(session, frame);
-    if (frame->stream_id % 2 == 1 && frame->stream_id > session->last_id) {
+    if (!session->is_client && frame->stream_id % 2 == 1 && frame->stream_id > session->last_id) {
         session_begin_stream(session, frame->stream_id);
     }
     session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
@@ -361,7 +424,7 @@ static void judge(struct http2_session *session)
     if (session->is_in_block) {
         if (frame->type != NGHTTP2_CONTINUATION) {
             session_fail(session, NGHTTP2_PROTOCOL_ERROR);
-        } else if (++session->n_continuations > HTTP2_CONTINUATIONS_MAX) {
+        } else if (++session->n_continuations > session->continuations_max) {
             session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
         }
         session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
@@ -473,15 +536,25 @@ static void read_payload(struct http2_session *session, struct span *bytes, size
     }
 }
 
+/* Whether a head on stream @id needs room. *@stream: the request of ours that it answers. */
+static bool lacks_room(struct http2_session *session, int32_t id, struct http2_stream **stream)
+{
+    if (session->is_client) {
+        *stream = session_stream(session, id);
+        return *stream != NULL && session->room->stream != *stream;
+    }
+    return session->room->stream == NULL &&
+           !(is_full(session) && nghttp2_session_find_stream(session->nghttp2, id) == NULL);
+}
+
 /* The head of a frame is judged: give it to nghttp2. False: there is no room for what it begins. */
 static bool begin_frame(struct http2_session *session, struct span *bytes)
 {
     struct frame *frame = &session->frame;
-    const bool is_refused =
-        is_full(session) && nghttp2_session_find_stream(session->nghttp2, frame->stream_id) == NULL;
-    if (frame->type == NGHTTP2_HEADERS && session->room->stream == NULL && !is_refused) {
+    struct http2_stream *stream = NULL; /* of ours, whose head begins */
+    if (frame->type == NGHTTP2_HEADERS && lacks_room(session, frame->stream_id, &stream)) {
         frame->is_whole = false; /* the next bytes may be elsewhere */
-        find(session, HTTP2_NEEDS_ROOM, NULL, false);
+        find(session, HTTP2_NEEDS_ROOM, stream, false);
         return false;
     }
     frame->is_judged = false;

@@ -8,7 +8,6 @@
 
 enum {
     COPIED_BYTES_MAX = 512, /* of a piece: a slice costs more than copying these */
-    FIELDS_MAX = RESPONSE_FIELDS_MAX + 128,
     STATUS_BYTES = 3,
     SETTING_BYTES = 6,
 };
@@ -64,7 +63,7 @@ static void add_settings(struct http2_session *session, const uint8_t *frame, si
 static bool add_frame(struct http2_session *session, const uint8_t *frame, size_t len)
 {
     struct http2_batch *batch = session->batch;
-    if (frame[3] == NGHTTP2_SETTINGS && (frame[4] & NGHTTP2_FLAG_ACK) == 0) {
+    if (frame[3] == NGHTTP2_SETTINGS && (frame[4] & NGHTTP2_FLAG_ACK) == 0 && !session->is_client) {
         add_settings(session, frame, len);
     } else if (len <= batch->capacity - batch->used) {
         add_copy(batch, frame, len);
@@ -108,11 +107,10 @@ static nghttp2_nv line_of(struct span name, struct span value)
     };
 }
 
-/* Fill @lines from @n. Returns their number. */
-static size_t add_lines(nghttp2_nv *lines, size_t n, const struct http2_fields *list,
-                        bool has_no_length)
+size_t send_add_lines(nghttp2_nv *lines, size_t n, const struct http2_fields *list,
+                      bool has_no_length)
 {
-    for (size_t i = 0; i < list->n && n < FIELDS_MAX; i++) {
+    for (size_t i = 0; i < list->n && n < SENT_FIELDS_MAX; i++) {
         const struct field *field = &list->fields[i];
         if (!field->hop_by_hop && !(has_no_length && field->id == FIELD_CONTENT_LENGTH)) {
             lines[n++] = line_of(field->name, field->value);
@@ -124,22 +122,23 @@ static size_t add_lines(nghttp2_nv *lines, size_t n, const struct http2_fields *
 static ssize_t on_read(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, size_t most,
                        uint32_t *flags, nghttp2_data_source *source, void *user);
 
+const nghttp2_data_provider SEND_BODY = {.read_callback = on_read};
+
 bool http2_stream_send_head(struct http2_stream *stream, uint16_t status,
                             const struct http2_fields *lists, size_t n_lists, bool is_last)
 {
     struct http2_session *session = stream->session;
-    nghttp2_nv lines[FIELDS_MAX];
+    nghttp2_nv lines[SENT_FIELDS_MAX];
     const bool is_interim = status < 200;
     const char digits[STATUS_BYTES] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10),
                                        (char)('0' + status % 10)};
-    const nghttp2_data_provider body = {.read_callback = on_read};
     size_t n = 1;
     if (stream->is_closed) {
         return !session->is_broken;
     }
     lines[0] = line_of(SPAN(":status"), span_of(digits, sizeof(digits)));
     for (size_t i = 0; i < n_lists; i++) {
-        n = add_lines(lines, n, &lists[i], is_interim || status == 204);
+        n = send_add_lines(lines, n, &lists[i], is_interim || status == 204);
     }
     if (is_interim) {
         return session_check(session, nghttp2_submit_headers(session->nghttp2, NGHTTP2_FLAG_NONE,
@@ -147,14 +146,14 @@ bool http2_stream_send_head(struct http2_stream *stream, uint16_t status,
     }
     stream->is_head_sent = true;
     return session_check(session, nghttp2_submit_response(session->nghttp2, stream->id, lines, n,
-                                                          is_last ? NULL : &body));
+                                                          is_last ? NULL : &SEND_BODY));
 }
 
 static void send_trailers(struct http2_session *session, const struct http2_stream *stream)
 {
-    nghttp2_nv lines[FIELDS_MAX];
+    nghttp2_nv lines[SENT_FIELDS_MAX];
     const struct http2_fields list = {stream->trailers, stream->n_trailers};
-    const size_t n = add_lines(lines, 0, &list, false);
+    const size_t n = send_add_lines(lines, 0, &list, false);
     session_check(session, nghttp2_submit_trailer(session->nghttp2, stream->id, lines, n));
 }
 
@@ -230,6 +229,21 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
     return has_room(session->batch) ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
+static void on_headers_sent(struct http2_session *session, const nghttp2_frame *frame)
+{
+    struct http2_stream *stream = session_stream(session, frame->hd.stream_id);
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        session_begin_stream(session, frame->hd.stream_id);
+    }
+    if (stream != NULL) {
+        stream->is_opened = true;
+    }
+    if (stream != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
+        stream->is_answered = true;
+        note_sent(session, stream);
+    }
+}
+
 static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user)
 {
     struct http2_session *session = user;
@@ -237,13 +251,13 @@ static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
         session->reset_by_us = frame->hd.stream_id; /* on_stream_close() follows */
     } else if (frame->hd.type == NGHTTP2_GOAWAY) {
+        /* nghttp2 ends a connection by itself for many faults. */
+        session->is_terminated =
+            session->is_terminated ||
+            (session->is_client && frame->goaway.error_code != NGHTTP2_NO_ERROR);
         session_on_goaway_sent(session);
-    } else if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-        struct http2_stream *stream = session_stream(session, frame->hd.stream_id);
-        if (stream != NULL) {
-            stream->is_answered = true;
-            note_sent(session, stream);
-        }
+    } else if (frame->hd.type == NGHTTP2_HEADERS) {
+        on_headers_sent(session, frame);
     }
     return 0;
 }
@@ -280,7 +294,9 @@ void http2_stream_took(struct http2_stream *stream, size_t n)
     struct http2_session *session = stream->session;
     assert(n <= stream->untaken);
     stream->untaken -= n;
-    session_check(session, nghttp2_session_consume(session->nghttp2, stream->id, n));
+    session_check(session,
+                  (session->is_client ? nghttp2_session_consume_stream
+                                      : nghttp2_session_consume)(session->nghttp2, stream->id, n));
 }
 
 /* The owner no longer has @stream. */
@@ -289,7 +305,10 @@ static void forget(struct http2_session *session, struct http2_stream *stream)
     stream->session = NULL;
     session->n_streams--;
     list_remove(&stream->node);
-    if (stream->untaken > 0) {
+    if (session->is_building && session->building_id == stream->id) {
+        session->is_building = false; /* the room is gone */
+    }
+    if (stream->untaken > 0 && !session->is_client) {
         session_check(
             session, nghttp2_session_consume_connection(session->nghttp2, (size_t)stream->untaken));
     }
@@ -302,7 +321,10 @@ void http2_stream_release(struct http2_stream *stream)
 {
     struct http2_session *session = stream->session;
     forget(session, stream);
-    if (!stream->is_closed) {
+    if (session->is_client && !stream->is_closed) {
+        /* A request that is not packed yet is withdrawn without a frame. */
+        session_reset_stream(session, stream->id, NGHTTP2_CANCEL);
+    } else if (!stream->is_closed) {
         session_reset_stream(session, stream->id,
                              stream->is_answered ? NGHTTP2_NO_ERROR : NGHTTP2_INTERNAL_ERROR);
         budget_on_end(&session->budget, stream->is_answered && !stream->is_own);

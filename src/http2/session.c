@@ -84,7 +84,8 @@ static bool make(struct http2_session *session, nghttp2_option *option,
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, 0); /* the budget counts these */
     receive_set_callbacks(callbacks);
     send_set_callbacks(callbacks);
-    return nghttp2_session_server_new3(&session->nghttp2, callbacks, session, option, &memory) == 0;
+    return (session->is_client ? nghttp2_session_client_new3 : nghttp2_session_server_new3)(
+               &session->nghttp2, callbacks, session, option, &memory) == 0;
 }
 
 /* SETTINGS_MAX_CONCURRENT_STREAMS is added by send.c: nghttp2 would end the connection where a
@@ -95,7 +96,8 @@ static bool greet(struct http2_session *session)
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->stream_window},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->head_bytes_max},
-        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+        {session->is_client ? NGHTTP2_SETTINGS_ENABLE_PUSH : NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES,
+         !session->is_client},
     };
     const int32_t window = config->connection_window > CONNECTION_WINDOW_MIN
                                ? (int32_t)config->connection_window
@@ -106,7 +108,8 @@ static bool greet(struct http2_session *session)
                0;
 }
 
-struct http2_session *http2_session_new(const struct http2_config *config, uint64_t now_us)
+struct http2_session *session_new(const struct http2_config *config, bool is_client,
+                                  uint64_t now_us)
 {
     struct http2_session *session = calloc(1, sizeof(*session));
     nghttp2_option *option = NULL;
@@ -116,7 +119,13 @@ struct http2_session *http2_session_new(const struct http2_config *config, uint6
     }
     session->config = *config;
     session->now_us = now_us;
-    session->preface_left = HTTP2_PREFACE_BYTES;
+    session->is_client = is_client;
+    session->preface_left = is_client ? 0 : HTTP2_PREFACE_BYTES;
+    session->continuations_max = HTTP2_CONTINUATIONS_MAX;
+    if (is_client) {
+        session->config.connection_window = INT32_MAX;
+        session->continuations_max += config->head_bytes_max / FRAME_BYTES_MAX;
+    }
     budget_init(&session->budget, now_us);
     list_init(&session->sent);
     list_init(&session->ended);
@@ -130,6 +139,11 @@ struct http2_session *http2_session_new(const struct http2_config *config, uint6
         return NULL;
     }
     return session;
+}
+
+struct http2_session *http2_session_new(const struct http2_config *config, uint64_t now_us)
+{
+    return session_new(config, false, now_us);
 }
 
 void http2_session_free(struct http2_session *session)
@@ -169,6 +183,9 @@ static void send_last_goaway(struct http2_session *session)
 
 void session_heed_budget(struct http2_session *session)
 {
+    if (session->is_client) {
+        return;
+    }
     switch (budget_state(&session->budget)) {
     case BUDGET_FINE:
         break;

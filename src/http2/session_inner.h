@@ -5,6 +5,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "base/limits.h"
 #include "http2/budget.h"
 #include "http2/session.h"
 
@@ -44,6 +45,9 @@ struct http2_session {
     size_t memory; /* bytes held by nghttp2 */
     uint64_t now_us;
     uint8_t preface_left;
+    bool is_client;
+    bool is_refused; /* with is_client: GOAWAY came */
+    unsigned continuations_max;
     bool is_broken;      /* no memory, or flooded: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */
     bool is_draining;    /* GOAWAY(2^31 - 1) is sent */
@@ -67,6 +71,7 @@ struct http2_session {
     struct http2_room *room;
     struct http2_event event; /* found by the callbacks; kind NONE: none */
     bool is_building;         /* the current head goes into the room */
+    int32_t building_id;      /* with is_building: its stream */
 
     struct http2_batch *batch; /* during http2_session_pack() */
 };
@@ -108,6 +113,19 @@ static inline struct http2_stream *session_stream(struct http2_session *session,
 
 /* A GOAWAY is packed. */
 void session_on_goaway_sent(struct http2_session *session);
+
+/* A session of either role. NULL: no memory. */
+struct http2_session *session_new(const struct http2_config *config, bool is_client,
+                                  uint64_t now_us);
+
+enum { SENT_FIELDS_MAX = RESPONSE_FIELDS_MAX + 128 };
+
+/* Fill @lines, of SENT_FIELDS_MAX, from @n. Returns their number. */
+size_t send_add_lines(nghttp2_nv *lines, size_t n, const struct http2_fields *list,
+                      bool has_no_length);
+
+/* The bodies of streams, for nghttp2. */
+extern const nghttp2_data_provider SEND_BODY;
 
 /* The callbacks of the two directions. */
 void receive_set_callbacks(nghttp2_session_callbacks *callbacks);

@@ -5,6 +5,7 @@
  * keeps only a number. */
 
 #include "tls/tls_client.h"
+#include "tls/client_hello.h"
 
 #include <limits.h>
 #include <openssl/crypto.h>
@@ -55,7 +56,7 @@ static void digest_span(EVP_MD_CTX *digest, struct span span)
 void tls_client_config_digest(struct tls_client_config *config)
 {
     const struct certificate *certificate = config->certificate;
-    const unsigned char rules[] = {config->verifies, config->is_http,
+    const unsigned char rules[] = {config->verifies, (unsigned char)config->alpn,
                                    (unsigned char)config->min_version, certificate != NULL};
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
     if (digest == NULL || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
@@ -278,7 +279,10 @@ static bool add_cas(struct ossl_lib_ctx_st *library, SSL_CTX *context,
 static bool set_context(struct ossl_lib_ctx_st *library, SSL_CTX *context,
                         const struct tls_client_config *config)
 {
-    static const unsigned char ALPN[] = "\10http/1.1";
+    /* The first is preferred. */
+    static const unsigned char ALPN[] = "\2h2\10http/1.1";
+    const unsigned begin = (config->alpn & ALPN_H2) != 0 ? 0 : 3;
+    const unsigned end = (config->alpn & ALPN_HTTP_1_1) != 0 ? sizeof(ALPN) - 1 : 3;
     SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
@@ -286,7 +290,8 @@ static bool set_context(struct ossl_lib_ctx_st *library, SSL_CTX *context,
     SSL_CTX_sess_set_new_cb(context, on_session);
     SSL_CTX_set_verify(context, config->verifies ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, on_verified);
     return SSL_CTX_set_min_proto_version(context, tls_protocol_number(config->min_version)) == 1 &&
-           (!config->is_http || SSL_CTX_set_alpn_protos(context, ALPN, sizeof(ALPN) - 1) == 0) &&
+           (config->alpn == 0 ||
+            SSL_CTX_set_alpn_protos(context, ALPN + begin, end - begin) == 0) &&
            (!config->verifies || add_cas(library, context, config)) &&
            (config->certificate == NULL ||
             tls_use_certificate(library, context, config->certificate));

@@ -193,7 +193,7 @@ def test_servers_are_told_with_how_they_are(start, start_upstream, tmp_path):
     assert api["waiting"] == 0
     assert [server["state"] for server in api["servers"]] == ["up", "up"]
     assert [server["weight"] for server in api["servers"]] == [1, 2]
-    assert api["servers"][0] == {"url": upstream.url, "state": "up", "weight": 1, "requests": 0,
+    assert api["servers"][0] == {"url": upstream.url, "protocol": "1.1", "state": "up", "weight": 1, "requests": 0,
                                  "connections": 0}
     until(lambda: proxy.ask() and told()["api"]["servers"][1]["state"] == "ejected", "the failure")
     assert 0 < told()["api"]["servers"][1]["probe_in_ms"] <= 3600_000

@@ -226,6 +226,7 @@ static const struct ctl_table UPSTREAMS = {
         {
             {"UPSTREAM", "name", ctl_write_text, CTL_ROW_ONCE},
             {"SERVER", "url", ctl_write_text, CTL_PART},
+            {"HTTP", "protocol", ctl_write_text, CTL_PART},
             {"STATE", NULL, write_state, CTL_PART},
             {"WEIGHT", "weight", ctl_write_number, CTL_PART},
             {"REQUESTS", "requests", ctl_write_number, CTL_PART},

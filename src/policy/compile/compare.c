@@ -7,8 +7,8 @@
 
 bool compare_endpoints(const struct endpoint *a, const struct endpoint *b)
 {
-    return a->port == b->port && a->is_https == b->is_https && span_equals(a->host, b->host) &&
-           span_equals(a->unix_path, b->unix_path);
+    return a->port == b->port && a->is_https == b->is_https && a->is_h2c == b->is_h2c &&
+           span_equals(a->host, b->host) && span_equals(a->unix_path, b->unix_path);
 }
 
 static bool same_endpoints(const struct endpoint *a, size_t n_a, const struct endpoint *b,
@@ -141,7 +141,8 @@ bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec
            span_equals(a->host_name, b->host_name) && same_health(&a->health, &b->health) &&
            same_tls(a->tls, b->tls) && same_times(a, b) && same_queue(a, b) &&
            a->retries == b->retries && a->head_bytes_max == b->head_bytes_max &&
-           a->n_fields_max == b->n_fields_max && a->reuse_after_head == b->reuse_after_head;
+           a->n_fields_max == b->n_fields_max && a->reuse_after_head == b->reuse_after_head &&
+           a->protocol == b->protocol;
 }
 
 /* --- limits --- */

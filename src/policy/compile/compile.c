@@ -34,6 +34,7 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
         .unix_path = compile_copy(compiler, endpoint->unix_path),
         .text = compile_copy(compiler, endpoint->text),
         .is_https = endpoint->is_https,
+        .is_h2c = endpoint->is_h2c,
     };
 }
 

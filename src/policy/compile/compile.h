@@ -102,7 +102,7 @@ void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
  * server's own host. One reference; NULL: an error is reported. */
 struct tls_client_config *compile_client_tls(struct compiler *compiler,
                                              const struct spec_client_tls *spec, struct span name,
-                                             bool is_http);
+                                             unsigned alpn);
 
 /* Set what is TLS in @redis, whose endpoints are compiled. @is_tls: the URL says so. */
 void compile_redis_tls(struct compiler *compiler, bool is_tls, struct redis_section *redis);

@@ -673,7 +673,7 @@ static void read_client_files(struct compiler *compiler, const struct spec_clien
 
 struct tls_client_config *compile_client_tls(struct compiler *compiler,
                                              const struct spec_client_tls *spec, struct span name,
-                                             bool is_http)
+                                             unsigned alpn)
 {
     if (!check_client_tls(compiler, spec)) {
         return NULL;
@@ -691,7 +691,7 @@ struct tls_client_config *compile_client_tls(struct compiler *compiler,
     config->name = span_of(copy, name.len);
     config->verifies = spec->verify;
     config->min_version = (enum tls_version)spec->min_version;
-    config->is_http = is_http;
+    config->alpn = alpn;
     if (compiler->options->path != NULL) {
         read_client_files(compiler, spec, config);
     }
@@ -708,7 +708,11 @@ void compile_upstream_tls(struct compiler *compiler, const struct spec_upstream 
     }
     const struct span name = verified_name(compiler, spec);
     if (is_used) {
-        upstream->tls = compile_client_tls(compiler, &spec->tls, name, true);
+        upstream->tls =
+            compile_client_tls(compiler, &spec->tls, name,
+                               upstream->protocol == UPSTREAM_HTTP_1_1 ? ALPN_HTTP_1_1
+                               : upstream->protocol == UPSTREAM_HTTP_2 ? ALPN_H2
+                                                                       : ALPN_H2 | ALPN_HTTP_1_1);
     } else if (spec->tls.position.node != NULL) {
         node_warn(compiler->diags, spec->tls.position.node, WARNING_NO_EFFECT,
                   "tls has no effect: no server of the upstream is https://");
@@ -722,7 +726,7 @@ static struct tls_client_config *compile_for_redis(struct compiler *compiler,
 {
     const struct span name = spec->name.text;
     return compile_client_tls(compiler, spec, span_equals(name, SPAN("server")) ? SPAN("") : name,
-                              false);
+                              0);
 }
 
 void compile_redis_tls(struct compiler *compiler, bool is_tls, struct redis_section *redis)

@@ -74,6 +74,29 @@ static void compile_health(struct compiler *compiler, const struct spec_health *
     }
 }
 
+/* The versions of HTTP that the servers speak. */
+static void compile_protocol(struct compiler *compiler, const struct spec_upstream *spec,
+                             struct upstream_spec *upstream)
+{
+    bool has_https = false;
+    upstream->speaks_http2 = true;
+    for (size_t i = 0; i < upstream->n_servers; i++) {
+        const struct endpoint *server = &upstream->servers[i].endpoint;
+        const bool is_https = server->is_https;
+        has_https = has_https || is_https;
+        upstream->speaks_http2 =
+            upstream->speaks_http2 &&
+            (server->is_h2c || (is_https && upstream->protocol == UPSTREAM_HTTP_2));
+        upstream->may_speak_http2 = upstream->may_speak_http2 || server->is_h2c ||
+                                    (is_https && upstream->protocol != UPSTREAM_HTTP_1_1);
+    }
+    const struct node *node = node_find(spec->position.node, SPAN("protocol"));
+    if (node != NULL && !has_https) {
+        node_warn(compiler->diags, node, WARNING_NO_EFFECT,
+                  "protocol has no effect: no server of the upstream is https://");
+    }
+}
+
 /* Warn of settings that need several servers if there is only one. Turning them off gives no
  * warning. */
 static void warn_of_one(struct compiler *compiler, const struct spec_upstream *spec)
@@ -185,6 +208,7 @@ void compile_upstreams(struct compiler *compiler)
                                           node_find(specs[i].position.node, SPAN("buffer")));
         warn_of_one(compiler, &specs[i]);
         compile_host(compiler, &specs[i], upstream);
+        compile_protocol(compiler, &specs[i], upstream);
         compile_upstream_tls(compiler, &specs[i], upstream);
         note_response_max(policy, upstream);
     }

@@ -180,13 +180,14 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
     struct span rest = span;
     const struct span scheme = endpoint_cut_scheme(&rest);
     const bool is_https = span_equals_ignore_case(scheme, SPAN("https"));
+    const bool is_h2c = span_equals_ignore_case(scheme, SPAN("h2c"));
     if (span_starts_with(span, SPAN("unix:"))) {
         return parse_unix(span, endpoint, problem);
     }
     if (span_equals_ignore_case(scheme, SPAN("http+unix"))) {
         return text_refuse(problem, "a server on a unix socket is written unix:/path");
     }
-    if (!is_https && !span_equals_ignore_case(scheme, SPAN("http"))) {
+    if (!is_https && !is_h2c && !span_equals_ignore_case(scheme, SPAN("http"))) {
         return text_refuse(problem, "must be a URL such as http://127.0.0.1:9000, or unix:/path");
     }
     const size_t authority_len = span_find(rest, '/');
@@ -200,6 +201,7 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
     }
     endpoint->text = span;
     endpoint->is_https = is_https;
+    endpoint->is_h2c = is_h2c;
     return true;
 }
 

@@ -106,6 +106,10 @@ static const struct value_type BALANCE = {
     .pattern = "^[ \\t]*hash[ \\t]*\\(.+\\)$",
 };
 
+static const struct value_type PROTOCOL =
+    WORD_TYPE("1.1, 2 or auto", [UPSTREAM_HTTP_1_1] = "1.1", [UPSTREAM_HTTP_2] = "2",
+              [UPSTREAM_AUTO] = "auto");
+
 static const struct value_type BUFFER_SIZE = {
     .kind = VALUE_SCALAR,
     .noun = "off or a size such as 64KiB",
@@ -134,7 +138,7 @@ static const struct value_type SLOW_START = VALUE_DURATION_TYPE(0, MS(HOUR_MS));
 
 static const struct section_field SERVER_FIELDS[] = {
     {"url", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_server, url), NULL, KEY_REQUIRED,
-     "http://host[:port] or https://host[:port]"},
+     "http://, https:// or h2c://, and host[:port]"},
     {"weight", SHAPE_ONE, &WEIGHT, offsetof(struct spec_server, weight), "1", KEY_OPTIONAL,
      "its share of the requests, beside those of the other servers"},
 };
@@ -205,7 +209,7 @@ const struct value_type SECTIONS_BUFFER =
 
 static const struct section_field UPSTREAM_FIELDS[] = {
     {"servers", SHAPE_LIST, &SERVER_TYPE, offsetof(struct spec_upstream, servers), NULL,
-     KEY_REQUIRED, "http://host[:port] or https://…, one or more; or {url: …, weight: N}"},
+     KEY_REQUIRED, "http://host[:port], https://… or h2c://…, one or more; or {url: …, weight: N}"},
     {"balance", SHAPE_ONE, &BALANCE, offsetof(struct spec_upstream, balance), "round_robin",
      KEY_OPTIONAL,
      "round_robin, least_requests or hash(KEY): how requests are spread over the servers"},
@@ -233,6 +237,8 @@ static const struct section_field UPSTREAM_FIELDS[] = {
      "keep a connection after an answer to HEAD that announces a body"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_upstream, host), "preserve",
      KEY_OPTIONAL, "preserve, server or a name: the Host that the servers see"},
+    {"protocol", SHAPE_ONE, &PROTOCOL, offsetof(struct spec_upstream, values.protocol), "1.1",
+     KEY_OPTIONAL, "1.1, 2 or auto (asks by ALPN): the version of HTTP to servers of https://"},
     {"tls", SHAPE_ONE, &SECTIONS_UPSTREAM_TLS, offsetof(struct spec_upstream, tls), NULL,
      KEY_OPTIONAL, "how servers of https:// are verified"},
     {"timeout", SHAPE_ONE, &UPSTREAM_TIMEOUT_TYPE, offsetof(struct spec_upstream, timeout), NULL,

@@ -164,7 +164,8 @@ static bool is_left(const struct exchange *exchange)
     const struct upstream *upstream = exchange->upstream;
     return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
            !exchange->is_event_stream && !upstream_owes_head(upstream) &&
-           !stream_is_unoffered(&upstream->stream) && admission_has_slots(&exchange->admission);
+           upstream->stream_ops == NULL && !stream_is_unoffered(&upstream->stream) &&
+           admission_has_slots(&exchange->admission);
 }
 
 /* Bytes of all keys: more than those of its slots need. */

@@ -94,6 +94,7 @@ struct exchange {
     bool is_last_blocked;       /* with is_client_blocked: and they are the last ones */
     bool is_request_blocked;    /* request bytes wait for the upstream */
     bool is_event_stream;       /* the answer may be silent for long */
+    bool is_call;               /* of gRPC, by HTTP/2: both sides may be silent for long */
     bool has_client_ended;      /* its side: it may still read, or be gone */
     bool is_upgrade_offered;    /* the request offers the server a switch of protocols */
     bool has_upstream_ended;    /* its side of the tunnel */
@@ -137,7 +138,6 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
                                const struct address *peer, uint64_t now_us);
 
 /* --- from the client side --- */
-
 /* exchange->request is filled: decide and go on. */
 void exchange_on_head(struct exchange *exchange, uint64_t now_us);
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/grpc.h"
 #include "net/loop.h"
 #include "proxy/core/body_buffer.h"
 #include "proxy/core/sender.h"
@@ -224,6 +225,14 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
 {
     const struct buffer_spec *spec = &exchange->evaluation.route->buffer;
     const struct head *request = &exchange->request;
+    const struct upstream_spec *upstream = exchange->evaluation.route->upstream;
+    if (UNLIKELY(upstream->may_speak_http2)) {
+        exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
+        if (exchange->is_call || upstream->speaks_http2) {
+            exchange_connect(exchange, now_us); /* a stream holds no connection */
+            return;
+        }
+    }
     const bool fits = request->body == BODY_LENGTH && request->content_length <= spec->bytes;
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
     if (spec->bytes == 0 || (request->expect_continue && !fits) ||

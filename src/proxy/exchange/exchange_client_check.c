@@ -21,14 +21,15 @@ enum {
 bool exchange_waits_for_body(const struct exchange *exchange)
 {
     return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
-           !exchange->is_request_blocked;
+           !exchange->is_request_blocked && !exchange->is_call;
 }
 
 /* Whether the client has to keep min_upload. */
 static bool keeps_min_upload(const struct exchange *exchange)
 {
     const struct route *route = exchange->evaluation.route;
-    return route->buffer.bytes > 0 && route->buffer.min_bytes_per_s > 0;
+    return route->buffer.bytes > 0 && route->buffer.min_bytes_per_s > 0 &&
+           !route->upstream->speaks_http2;
 }
 
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange)

@@ -286,6 +286,11 @@ void exchange_on_connected(struct upstream_user *user, enum status status)
     try_next(exchange, clock_monotonic_us(), 502, UNREACHABLE);
 }
 
+void exchange_on_moved(struct upstream_user *user, struct upstream *upstream)
+{
+    exchange_of(user)->upstream = upstream;
+}
+
 /* @words and @reason, which may come from the server, for log and problem document. */
 static const char *keep_reason(struct exchange *exchange, const char *words, const char *reason)
 {
@@ -308,7 +313,7 @@ void exchange_on_insecure(struct upstream_user *user, const char *reason)
 
 void exchange_on_connect_timeout(struct exchange *exchange)
 {
-    const bool is_connected = tls_is_used(&exchange->upstream->stream);
+    const bool is_connected = upstream_is_securing(exchange->upstream);
     const enum upstream_outcome outcome = is_connected ? OUTCOME_INSECURE : OUTCOME_UNACCEPTED;
     const char *fault = is_connected ? INSECURE_IN_TIME : TOO_SLOW;
     if (is_connected) {
@@ -330,16 +335,18 @@ void exchange_on_connect_timeout(struct exchange *exchange)
  * idempotent or has not been sent at all, and it has no body. */
 static bool may_repeat(const struct exchange *exchange)
 {
-    const bool is_unsent = stream_is_unoffered(&exchange->upstream->stream);
+    const bool is_unsent = upstream_is_unprocessed(exchange->upstream);
+    const bool has_whole_body =
+        exchange->request.body == BODY_NONE ||
+        (is_unsent && exchange->request_bytes == 0 && exchange->buffer == NULL);
     return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
-           exchange->request.body == BODY_NONE;
+           has_whole_body;
 }
 
 /* Why the connection was lost, and what that says of its server. */
 static const char *read_loss(struct exchange *exchange, enum upstream_outcome *outcome)
 {
-    const struct stream *stream = &exchange->upstream->stream;
-    const char *alert = tls_is_used(stream) ? tls_alert_of(stream) : NULL;
+    const char *alert = upstream_alert(exchange->upstream);
     if (alert == NULL) {
         return LOST;
     }

@@ -40,12 +40,21 @@ static struct timeout_queue *timeouts_of_connect(const struct exchange *exchange
     return &exchange->server->group->connect_timeouts;
 }
 
+/* A call whose client may send more, or whose server has begun to answer: messages come when they
+ * come. */
+static bool is_quiet_call(const struct exchange *exchange)
+{
+    return exchange->is_call && !exchange->is_request_blocked &&
+           (!exchange->is_request_sent || exchange->is_response_started);
+}
+
 static struct timeout_queue *timeouts_of_forward(const struct exchange *exchange)
 {
     if (exchange->is_client_blocked || exchange_waits_for_body(exchange)) {
         return exchange_client_checks(exchange);
     }
-    if (exchange->is_event_stream && !exchange->has_client_ended) {
+    if (UNLIKELY(is_quiet_call(exchange)) ||
+        (exchange->is_event_stream && !exchange->has_client_ended)) {
         return &exchange->config->tunnel_timeouts;
     }
     return &exchange->server->group->response_timeouts;
@@ -67,7 +76,9 @@ static void on_head_timeout(struct exchange *exchange)
 
 static void on_forward_timeout(struct exchange *exchange)
 {
-    if (exchange->is_event_stream && !exchange->is_request_blocked) {
+    if (is_quiet_call(exchange)) {
+        exchange_cut(exchange, ANSWER_SERVER_FAILED, "no message came in time");
+    } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
         exchange_cut(exchange, ANSWER_SERVER_FAILED, "no event came in time");
     } else {
         exchange_note_outcome(exchange, OUTCOME_UNANSWERED);

@@ -97,6 +97,7 @@ void exchange_settle_costs(struct exchange *exchange);
 extern const struct upstream_events EXCHANGE_UPSTREAM_EVENTS;
 void exchange_on_connected(struct upstream_user *user, enum status status);
 void exchange_on_insecure(struct upstream_user *user, const char *reason);
+void exchange_on_moved(struct upstream_user *user, struct upstream *upstream);
 void exchange_on_lost(struct upstream_user *user);
 bool tunnel_on_switch(struct upstream_user *user);
 
@@ -144,7 +145,6 @@ MUST_USE bool exchange_check_client_if_due(struct exchange *exchange,
 void exchange_end_hold(struct exchange *exchange, uint64_t now_us);
 
 /* --- abandoned_request.c --- */
-
 /* Take the upstream connection and the slots of @exchange, if the server may go on working for a
  * client that has left or was refused. False: the caller closes the connection, and @exchange
  * releases the slots that it still has. If the worker has ABANDONED_REQUESTS_MAX already, or there

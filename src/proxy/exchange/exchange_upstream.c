@@ -32,7 +32,7 @@ static void on_sent(struct exchange *exchange, enum stream_result result, uint64
     case STREAM_BROKEN:
         /* The server may have answered before it closed: read what it sent, and send no more. */
         exchange->is_request_blocked = true;
-        stream_want_read(&exchange->upstream->stream, true);
+        upstream_read_rest(exchange->upstream);
         break;
     }
     exchange_touch_at(exchange, now_us);
@@ -108,8 +108,7 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
 {
     return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream) &&
-           exchange->upstream->stream.transport->from_pipe != NULL &&
-           (has_taken_one || stream_keeps_up(&exchange->upstream->stream));
+           upstream_takes_pipe(exchange->upstream, !has_taken_one);
 }
 
 bool exchange_on_pipe(struct exchange *exchange, struct pipe *pipe)
@@ -316,7 +315,7 @@ static void keep_trailers(struct exchange *exchange)
         return;
     }
     exchange->trailers = arena_alloc(&exchange->arena, TRAILER_BYTES_MAX);
-    exchange->upstream->inbox.decoder.trailers = exchange->trailers;
+    upstream_keep_trailers(exchange->upstream, exchange->trailers);
 }
 
 static bool on_head(struct upstream_user *user)
@@ -348,7 +347,7 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
     }
     if (last && exchange->trailers != NULL) {
         exchange->out.trailers =
-            trailers_keep(exchange->trailers, exchange->upstream->inbox.decoder.trailer_bytes,
+            trailers_keep(exchange->trailers, upstream_trailer_bytes(exchange->upstream),
                           &exchange->response, exchange->evaluation.route);
     }
     return send_piece(exchange, piece, last);
@@ -419,6 +418,7 @@ static bool is_blocked(struct upstream_user *user)
 const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .on_connected = exchange_on_connected,
     .on_insecure = exchange_on_insecure,
+    .on_moved = exchange_on_moved,
     .on_progress = on_progress,
     .on_drained = on_drained,
     .on_byte = on_byte,

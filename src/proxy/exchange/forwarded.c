@@ -257,8 +257,8 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     if (request->has_max_forwards) {
         message_write_field_u64(text, field_name(FIELD_MAX_FORWARDS), request->max_forwards - 1);
     }
-    exchange->is_upgrade_offered =
-        request->has_upgrade && upgrade_write_offer(request, exchange->evaluation.route, text);
+    exchange->is_upgrade_offered = request->has_upgrade && exchange->upstream->stream_ops == NULL &&
+                                   upgrade_write_offer(request, exchange->evaluation.route, text);
     if (head_has(request, FIELD_TE) && !exchange->is_upgrade_offered &&
         trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");

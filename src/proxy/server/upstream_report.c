@@ -33,11 +33,18 @@ static bool is_any_up(const struct upstream_spec *spec, const struct upstream_pr
     return false;
 }
 
+static enum upstream_protocol protocol_of(const struct upstream_spec *spec, size_t i)
+{
+    const struct endpoint *server = &spec->servers[i].endpoint;
+    return server->is_h2c ? UPSTREAM_HTTP_2 : server->is_https ? spec->protocol : UPSTREAM_HTTP_1_1;
+}
+
 static struct upstream_server_report report_server(const struct upstream_spec *spec, size_t i,
                                                    struct server_process *process, uint64_t now_us)
 {
     struct upstream_server_report report = {
         .spec = &spec->servers[i],
+        .protocol = protocol_of(spec, i),
         .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS,
         .n_requests = atomic_load_explicit(&process->n_requests, memory_order_relaxed),
         .has_slots = spec->max_connections > 0,

@@ -3,7 +3,7 @@
  *                 └─────────────┴─► RESTING             any, by time ─► RESTING
  *
  * Happy path: connect, with TLS if the server is_https, send the request, read the status. The rest
- * of the answer is read and discarded.
+ * of the answer is read and discarded. By HTTP/2 the connection closes after the status.
  *
  * Failures: no connection, no answer in time, or another status is a failed check. A check that the
  * proxy cannot make (no descriptor, no address yet) does not count. */
@@ -19,6 +19,7 @@
 #include "net/loop.h"
 #include "net/stream.h"
 #include "proxy/core/proxy_env.h"
+#include "proxy/upstream/health_check_http2.h"
 #include "proxy/upstream/upstream_outcome.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
@@ -34,7 +35,10 @@ enum {
 enum {
     CHECK_STATUS_BYTES = 12,    /* "HTTP/1.1 200" */
     CHECK_REQUEST_BYTES = 9216, /* a target and a host, each of maximum length */
+    CHECK_HOST_BYTES = 512,
 };
+
+static const char CLOSED[] = "a check's connection closed without an answer";
 
 enum check_phase {
     CHECK_RESTING,
@@ -49,7 +53,8 @@ struct health_check {
     struct timer timer; /* until the next check, or the timeout of the current one */
     uint64_t started_us;
     struct stream stream;
-    char status[CHECK_STATUS_BYTES]; /* the first bytes of the status line */
+    struct health_check_http2 *http2; /* NULL: the check is by HTTP/1.1 */
+    char status[CHECK_STATUS_BYTES];  /* the first bytes of the status line */
     size_t status_len;
     size_t n_drained; /* bytes */
     size_t request_len;
@@ -78,6 +83,8 @@ static void rest(struct health_check *check)
     const uint64_t wanted_us = interval_us - jitter_us + random_below(2 * jitter_us + 1);
     const uint64_t passed_us = clock_monotonic_us() - check->started_us;
     stream_close(&check->stream);
+    health_check_http2_free(check->http2);
+    check->http2 = NULL;
     check->phase = CHECK_RESTING;
     timer_arm(&check->timer, wanted_us > passed_us ? wanted_us - passed_us : 0);
 }
@@ -111,9 +118,8 @@ static unsigned read_status(const char text[CHECK_STATUS_BYTES])
                : 0;
 }
 
-static void on_status(struct health_check *check)
+static void on_status(struct health_check *check, unsigned status)
 {
-    const unsigned status = read_status(check->status);
     if (answer_set_has(&spec_of(check)->status, status)) {
         note(check, true, "");
     } else {
@@ -131,10 +137,22 @@ static void take(struct health_check *check, const char *bytes, size_t n)
         memcpy(check->status + check->status_len, bytes, taken);
         check->status_len += taken;
         if (check->status_len == sizeof(check->status)) {
-            on_status(check);
+            on_status(check, read_status(check->status));
         }
     }
     check->n_drained += n;
+}
+
+/* Bytes of HTTP/2. */
+static void take_frames(struct health_check *check, const char *bytes, size_t n)
+{
+    const int status = health_check_http2_read(check->http2, bytes, n);
+    if (status != 0) {
+        on_status(check, status > 0 ? (unsigned)status : 0);
+        rest(check);
+    } else if (!health_check_http2_flush(check->http2, &check->stream)) {
+        fail(check, CLOSED);
+    }
 }
 
 static void on_readable(void *owner)
@@ -144,6 +162,10 @@ static void on_readable(void *owner)
     size_t n;
     switch (stream_read(&check->stream, bytes, sizeof(bytes), &n)) {
     case STREAM_DONE:
+        if (check->http2 != NULL) {
+            take_frames(check, bytes, n);
+            return;
+        }
         take(check, bytes, n);
         if (check->n_drained > DRAINED_BYTES_MAX) {
             rest(check); /* its status was already noted */
@@ -153,20 +175,50 @@ static void on_readable(void *owner)
         return;
     case STREAM_EOF:
     case STREAM_BROKEN:
-        fail(check, "a check's connection closed without an answer");
+        fail(check, CLOSED);
         return;
     }
 }
 
 /* --- the request --- */
 
+/* The host that the server is asked for. */
+static void write_host(const struct health_check *check, struct text *text)
+{
+    const struct upstream_spec *spec = check->server->group->spec;
+    if (spec->host == UPSTREAM_HOST_NAME) {
+        text_add(text, spec->host_name);
+    } else {
+        upstream_name_write_host(check->server->endpoint, text);
+    }
+}
+
+static void send_by_http2(struct health_check *check)
+{
+    char buffer[CHECK_HOST_BYTES];
+    struct text host = text_of(buffer, sizeof(buffer));
+    write_host(check, &host);
+    check->phase = CHECK_AWAITING;
+    check->http2 = health_check_http2_new(check->server, spec_of(check)->path, text_span(&host));
+    if (check->http2 == NULL) {
+        rest(check); /* no memory: this says nothing about the server */
+    } else if (!health_check_http2_flush(check->http2, &check->stream)) {
+        fail(check, CLOSED);
+    }
+}
+
 static void send_request(struct health_check *check)
 {
+    if (check->server->endpoint->is_h2c ||
+        (tls_is_used(&check->stream) && tls_alpn_of(&check->stream) == ALPN_H2)) {
+        send_by_http2(check);
+        return;
+    }
     const struct iovec slice = {.iov_base = check->request, .iov_len = check->request_len};
     check->phase = CHECK_AWAITING;
     const enum stream_result result = stream_write(&check->stream, &slice, 1);
     if (result != STREAM_DONE && result != STREAM_BLOCKED) {
-        fail(check, "a check's connection closed without an answer");
+        fail(check, CLOSED);
     }
 }
 
@@ -203,6 +255,8 @@ static void on_drained(void *owner)
     struct health_check *check = owner;
     if (check->phase == CHECK_CONNECTING) {
         on_connected(check);
+    } else if (check->http2 != NULL && !health_check_http2_flush(check->http2, &check->stream)) {
+        fail(check, CLOSED);
     }
 }
 
@@ -260,11 +314,7 @@ static void write_request(struct health_check *check)
     text_add_literal(&text, "GET ");
     text_add(&text, spec->health.path);
     text_add_literal(&text, " HTTP/1.1\r\nHost: ");
-    if (spec->host == UPSTREAM_HOST_NAME) {
-        text_add(&text, spec->host_name);
-    } else {
-        upstream_name_write_host(check->server->endpoint, &text);
-    }
+    write_host(check, &text);
     text_add_literal(&text, "\r\nUser-Agent: sluice\r\nConnection: close\r\n\r\n");
     assert(!text.truncated);
     check->request_len = text.len;
@@ -288,6 +338,7 @@ enum status health_check_new(struct upstream_server *server, struct health_check
 void health_check_free(struct health_check *check)
 {
     if (check != NULL) {
+        health_check_http2_free(check->http2);
         stream_close(&check->stream);
         timer_close(&check->timer);
         free(check);

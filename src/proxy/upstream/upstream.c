@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/core/upstream_descriptors.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"
@@ -25,11 +26,14 @@ static struct proxy_env *env_of(const struct upstream *upstream)
 
 static void die(struct loop_task *task)
 {
-    free(CONTAINER_OF(task, struct upstream, death));
+    struct upstream *upstream = CONTAINER_OF(task, struct upstream, death);
+    if (upstream->http2 != NULL) {
+        upstream->carrier_ops->free(upstream->http2);
+    }
+    free(upstream);
 }
 
-/* Detach the connection from its request. */
-static void leave_user(struct upstream *upstream)
+void upstream_leave_user(struct upstream *upstream)
 {
     if (upstream->user != NULL && upstream->server->group->counts_requests) {
         atomic_fetch_sub_explicit(&upstream->server->process->n_requests, 1, memory_order_relaxed);
@@ -39,8 +43,15 @@ static void leave_user(struct upstream *upstream)
 
 void upstream_close(struct upstream *upstream)
 {
+    if (UNLIKELY(upstream->stream_ops != NULL)) {
+        upstream->stream_ops->close(upstream);
+        return;
+    }
     assert(upstream->phase != UPSTREAM_CLOSED);
-    leave_user(upstream);
+    if (UNLIKELY(upstream->http2 != NULL)) {
+        upstream->carrier_ops->on_close(upstream);
+    }
+    upstream_leave_user(upstream);
     upstream_leave_idle(upstream);
     upstream->phase = UPSTREAM_CLOSED;
     upstream->server->n_connections--;
@@ -57,7 +68,12 @@ void upstream_close(struct upstream *upstream)
 
 static void on_idle_timeout(struct timeout *timeout)
 {
-    upstream_close(CONTAINER_OF(timeout, struct upstream, timeout));
+    struct upstream *upstream = CONTAINER_OF(timeout, struct upstream, timeout);
+    if (upstream->http2 != NULL) {
+        upstream->carrier_ops->end(upstream);
+    } else {
+        upstream_close(upstream);
+    }
 }
 
 /* --- the response --- */
@@ -207,7 +223,9 @@ static void parse_heads(struct upstream *upstream)
 
 void upstream_pump(struct upstream *upstream)
 {
-    if (upstream->phase == UPSTREAM_STREAMING) {
+    if (UNLIKELY(upstream->stream_ops != NULL)) {
+        upstream->stream_ops->pump(upstream);
+    } else if (upstream->phase == UPSTREAM_STREAMING) {
         inbox_end_iteration(&upstream->inbox); /* the piece that was blocked is consumed */
         pump_body(upstream, false);
     } else {
@@ -267,6 +285,9 @@ static void on_readable(void *owner)
     case UPSTREAM_STREAMING:
         pump_body(upstream, false);
         return;
+    case UPSTREAM_CARRYING:
+        upstream->carrier_ops->on_readable(upstream);
+        return;
     case UPSTREAM_CONNECTING:
     case UPSTREAM_CLOSED:
         return;
@@ -275,16 +296,45 @@ static void on_readable(void *owner)
 
 /* --- connecting --- */
 
+/* The connection is made, but not secure. */
+static void fail_insecure(struct upstream *upstream, const char *reason)
+{
+    if (upstream->http2 != NULL) {
+        upstream->carrier_ops->on_failed(upstream, STATUS_UNREACHABLE, reason);
+    } else {
+        upstream->user->events->on_insecure(upstream->user, reason);
+    }
+}
+
+/* The server has chosen a protocol by ALPN, or none: then it speaks HTTP/1.1. */
+static void begin_agreed(struct upstream *upstream)
+{
+    const bool is_http2 = tls_alpn_of(&upstream->stream) == ALPN_H2;
+    const bool may_fall_back = upstream->server->group->spec->protocol == UPSTREAM_AUTO;
+    if (is_http2 && upstream->http2 != NULL) {
+        upstream->server->is_http1 = false;
+        upstream->carrier_ops->on_connected(upstream);
+    } else if (upstream->http2 != NULL && may_fall_back) {
+        upstream->carrier_ops->fall_back(upstream);
+    } else if (is_http2 || upstream->http2 != NULL) {
+        static const char REASON[] = "the server did not agree on the version of HTTP by ALPN";
+        upstream_name_report_insecure(upstream->server, REASON);
+        fail_insecure(upstream, REASON);
+    } else {
+        upstream->phase = UPSTREAM_AWAITING;
+        upstream->user->events->on_connected(upstream->user, STATUS_OK);
+    }
+}
+
 static void on_secured(void *owner, const struct tls_outcome *outcome)
 {
     struct upstream *upstream = owner;
     if (outcome->failure == TLS_FAILURE_NONE) {
-        upstream->phase = UPSTREAM_AWAITING;
-        upstream->user->events->on_connected(upstream->user, STATUS_OK);
+        begin_agreed(upstream);
         return;
     }
     upstream_name_report_insecure(upstream->server, outcome->reason);
-    upstream->user->events->on_insecure(upstream->user, outcome->reason);
+    fail_insecure(upstream, outcome->reason);
 }
 
 static void secure(struct upstream *upstream)
@@ -292,7 +342,7 @@ static void secure(struct upstream *upstream)
     static const struct tls_handler HANDLER = {.on_done = on_secured};
     const enum status status = upstream_name_secure(upstream->server, &upstream->stream, &HANDLER);
     if (status != STATUS_OK) {
-        upstream->user->events->on_insecure(upstream->user, status_text(status));
+        fail_insecure(upstream, status_text(status));
     }
 }
 
@@ -301,12 +351,16 @@ static void end_connecting(struct upstream *upstream)
     const enum status status = stream_connect_status(&upstream->stream);
     if (status == STATUS_OK && upstream->server->endpoint->is_https) {
         secure(upstream);
-        return;
+    } else if (upstream->http2 != NULL && status == STATUS_OK) {
+        upstream->carrier_ops->on_connected(upstream);
+    } else if (upstream->http2 != NULL) {
+        upstream->carrier_ops->on_failed(upstream, status, NULL);
+    } else {
+        if (status == STATUS_OK) {
+            upstream->phase = UPSTREAM_AWAITING;
+        }
+        upstream->user->events->on_connected(upstream->user, status);
     }
-    if (status == STATUS_OK) {
-        upstream->phase = UPSTREAM_AWAITING;
-    }
-    upstream->user->events->on_connected(upstream->user, status);
 }
 
 /* --- the request --- */
@@ -316,6 +370,10 @@ static void on_drained(void *owner)
     struct upstream *upstream = owner;
     if (upstream->phase == UPSTREAM_CONNECTING) {
         end_connecting(upstream);
+        return;
+    }
+    if (UNLIKELY(upstream->phase == UPSTREAM_CARRYING)) {
+        upstream->carrier_ops->on_drained(upstream);
         return;
     }
     sender_drop_head(&upstream->out);
@@ -386,12 +444,18 @@ static struct span take_head(struct upstream *upstream)
 enum stream_result upstream_send(struct upstream *upstream, const struct span *pieces, int n_pieces,
                                  bool last)
 {
+    if (UNLIKELY(upstream->stream_ops != NULL)) {
+        return upstream->stream_ops->send(upstream, pieces, n_pieces, last);
+    }
     return sender_write(&upstream->out, take_head(upstream), pieces, n_pieces, last,
                         span_of(NULL, 0));
 }
 
 enum stream_result upstream_post_head(struct upstream *upstream)
 {
+    if (UNLIKELY(upstream->stream_ops != NULL)) {
+        return upstream->stream_ops->send(upstream, NULL, 0, true);
+    }
     return sender_post(&upstream->out, &env_of(upstream)->outbox, take_head(upstream));
 }
 
@@ -399,6 +463,56 @@ enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pi
 {
     assert(!upstream_owes_head(upstream) && !upstream->out.is_chunked);
     return stream_write_pipe(&upstream->stream, pipe);
+}
+
+/* --- questions, and what differs by the version --- */
+
+bool upstream_is_unprocessed(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL ? upstream->stream_ops->is_unprocessed(upstream)
+                                        : stream_is_unoffered(&upstream->stream);
+}
+
+const char *upstream_alert(const struct upstream *upstream)
+{
+    if (upstream->stream_ops != NULL) {
+        return upstream->stream_ops->alert(upstream);
+    }
+    return tls_is_used(&upstream->stream) ? tls_alert_of(&upstream->stream) : NULL;
+}
+
+bool upstream_is_securing(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL ? upstream->stream_ops->is_securing(upstream)
+                                        : tls_is_used(&upstream->stream);
+}
+
+void upstream_read_rest(struct upstream *upstream)
+{
+    if (upstream->stream_ops == NULL) {
+        stream_want_read(&upstream->stream, true);
+    }
+}
+
+void upstream_keep_trailers(struct upstream *upstream, char *memory)
+{
+    if (upstream->stream_ops != NULL) {
+        upstream->stream_ops->keep_trailers(upstream, memory);
+    } else {
+        upstream->inbox.decoder.trailers = memory;
+    }
+}
+
+size_t upstream_trailer_bytes(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL ? upstream->stream_ops->trailer_bytes(upstream)
+                                        : upstream->inbox.decoder.trailer_bytes;
+}
+
+bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up)
+{
+    return upstream->stream_ops == NULL && upstream->stream.transport->from_pipe != NULL &&
+           (!keeps_up || stream_keeps_up(&upstream->stream));
 }
 
 /* --- the end --- */
@@ -414,8 +528,7 @@ static bool may_bring_late_body(const struct upstream *upstream)
            user->is_head_request && !upstream->server->group->spec->reuse_after_head;
 }
 
-/* Whether the connection's address is still among those of its server. */
-static bool is_current(struct upstream *upstream)
+bool upstream_is_current(struct upstream *upstream)
 {
     const struct upstream_server *server = upstream->server;
     if (upstream->generation == server->generation) {
@@ -431,7 +544,7 @@ void upstream_close_outdated(struct upstream_server *server)
     while (node != &server->idle) {
         struct upstream *upstream = CONTAINER_OF(node, struct upstream, node);
         node = node->next;
-        if (!is_current(upstream)) {
+        if (!upstream_is_current(upstream)) {
             upstream_close(upstream);
         }
     }
@@ -439,17 +552,21 @@ void upstream_close_outdated(struct upstream_server *server)
 
 void upstream_release(struct upstream *upstream, uint64_t now_us)
 {
+    if (UNLIKELY(upstream->stream_ops != NULL)) {
+        upstream->stream_ops->close(upstream);
+        return;
+    }
     const struct head *response = upstream->user->response;
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
                           upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
                           !may_bring_late_body(upstream) && !stream_is_blocked(&upstream->stream) &&
                           !stream_is_broken(&upstream->stream);
     if (!is_clean || env_of(upstream)->is_draining || upstream->server->group->is_retired ||
-        !is_current(upstream) || !inbox_end_message(&upstream->inbox)) {
+        !upstream_is_current(upstream) || !inbox_end_message(&upstream->inbox)) {
         upstream_close(upstream);
         return;
     }
-    leave_user(upstream);
+    upstream_leave_user(upstream);
     stream_want_read(&upstream->stream, true);
     upstream_enter_idle(upstream, now_us);
 }
@@ -457,6 +574,7 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
 void upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
 {
     assert(upstream->phase == UPSTREAM_AWAITING || upstream->phase == UPSTREAM_STREAMING);
+    assert(upstream->stream_ops == NULL);
     upstream->user = user;
     stream_give_up_writing(&upstream->stream);
     sender_drop_head(&upstream->out);

@@ -1,6 +1,7 @@
 /* A connection to a server of an upstream: idle in its server's list, or carrying one request.
  *
- * It reads and writes HTTP/1.1 and reports events to its user by struct upstream_events. */
+ * It reads and writes HTTP/1.1 and reports events to its user by struct upstream_events. Where the
+ * server speaks HTTP/2 what a user has is a stream of a connection instead: upstream_http2.h. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_H
 #define SLUICE_PROXY_UPSTREAM_UPSTREAM_H
@@ -23,7 +24,11 @@
 
 struct buffer_pools;
 struct pipe;
+struct upstream;
+struct upstream_carrier_ops;
+struct upstream_http2;
 struct upstream_server;
+struct upstream_stream_ops;
 struct upstream_user;
 struct upstream_waiter;
 
@@ -35,6 +40,8 @@ struct upstream_events {
     /* It is made, but TLS with the server is not, for @reason, which is valid during the call.
      * Over. */
     void (*on_insecure)(struct upstream_user *user, const char *reason);
+    /* The request goes on @upstream from now on, which is being made by HTTP/1.1. */
+    void (*on_moved)(struct upstream_user *user, struct upstream *upstream);
 
     /* --- the request --- */
 
@@ -91,6 +98,7 @@ enum upstream_phase {
     UPSTREAM_IDLE,       /* in server->idle, without a user */
     UPSTREAM_AWAITING,   /* the response's head */
     UPSTREAM_STREAMING,  /* the response's body, or a tunnel */
+    UPSTREAM_CARRYING,   /* streams of HTTP/2; without a user */
     UPSTREAM_CLOSED,     /* freed at the end of the iteration */
 };
 
@@ -106,8 +114,12 @@ struct upstream {
     struct timeout timeout; /* of an idle connection */
     struct sender out;
     struct span out_head; /* the request's head, if it is not offered to the kernel yet */
-    bool has_slot;        /* holds a slot of the server's max_connections */
-    bool is_reused;       /* carried an earlier request */
+    /* Of a stream of HTTP/2, which has no socket: see upstream_http2.h. NULL: a connection. */
+    const struct upstream_stream_ops *stream_ops;
+    struct upstream_http2 *http2; /* of a connection that may carry streams; else NULL */
+    const struct upstream_carrier_ops *carrier_ops; /* with http2 */
+    bool has_slot;  /* holds a slot of the server's max_connections */
+    bool is_reused; /* carried an earlier request */
     struct head_parser parser;
     struct loop_task death;
 };
@@ -133,13 +145,6 @@ MUST_USE enum status upstream_acquire_granted(struct upstream_user *user,
                                               enum upstream_use use, struct upstream **upstream,
                                               bool *is_ready);
 
-/* The addresses of @server have changed: close its idle connections to addresses that are gone. */
-void upstream_close_outdated(struct upstream_server *server);
-
-/* Transfer the latest idle connection of @server, which must have one, and its slot to the caller.
- * Returns the descriptor, or -1 for the slot alone, with TLS; *address is the peer's address. */
-int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address);
-
 /* The head, begun in upstream->out, is complete. It is sent with the next piece of the body, or by
  * upstream_post_head(). */
 void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
@@ -157,6 +162,20 @@ MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct
  * loop iteration: STREAM_DONE although it is not written yet, or STREAM_BROKEN. */
 MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 
+/* Whether the server has seen nothing of the request, or says that it did nothing for it; whether
+ * the connection is made, and TLS not yet; the alert of TLS that ended it (NULL: none). */
+bool upstream_is_unprocessed(const struct upstream *upstream);
+bool upstream_is_securing(const struct upstream *upstream);
+const char *upstream_alert(const struct upstream *upstream);
+
+/* A write has failed: read what the server has sent before. */
+void upstream_read_rest(struct upstream *upstream);
+/* Keep the trailers of the answer in @memory, of TRAILER_BYTES_MAX; and how many bytes they are. */
+void upstream_keep_trailers(struct upstream *upstream, char *memory);
+size_t upstream_trailer_bytes(const struct upstream *upstream);
+
+/* Whether upstream_send_pipe() may be called; with @keeps_up: and the server takes all at once. */
+bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up);
 /* Whether the head is complete but not sent. */
 static inline bool upstream_owes_head(const struct upstream *upstream)
 {
@@ -177,24 +196,5 @@ void upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
 
 /* The request is over, or the idle connection is not wanted: close it. */
 void upstream_close(struct upstream *upstream);
-
-/* --- for upstream.c and upstream_acquire.c alone --- */
-
-extern const struct stream_handler UPSTREAM_HANDLER;
-
-/* Initialize @upstream, which is all zero, as a connection to @server without a socket. */
-void upstream_prepare(struct upstream *upstream, struct upstream_server *server);
-
-/* Make @upstream carry the request of @user. */
-void upstream_begin_request(struct upstream *upstream, struct upstream_user *user);
-
-/* Make @upstream idle. If its server has a max_connections, it may go to a waiting request. */
-void upstream_enter_idle(struct upstream *upstream, uint64_t now_us);
-
-/* Remove @upstream from the idle list, if it is there. */
-void upstream_leave_idle(struct upstream *upstream);
-
-/* Release the slot of a connection to @server. */
-void upstream_release_slot(struct upstream_server *server);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_H */

@@ -15,6 +15,8 @@
 #include "proxy/core/upstream_descriptors.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_group.h"
+#include "proxy/upstream/upstream_http2.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_queue.h"
 #include "proxy/upstream/upstream_server.h"
@@ -146,9 +148,10 @@ static enum status adopt(struct upstream *upstream, const struct upstream_waiter
     return status;
 }
 
-/* Make a connection for which the caller has a slot: the one in @grant, if any, or a new one. */
+/* Make a connection for which the caller has a slot: the one in @grant, if any, or a new one.
+ * @is_carrier: for streams, which have the slots. */
 static enum status make(struct upstream_server *server, const struct upstream_waiter *grant,
-                        struct upstream **upstream)
+                        bool is_carrier, struct upstream **upstream)
 {
     const bool is_there = grant != NULL && grant->fd >= 0;
     struct upstream *made = calloc(1, sizeof(*made));
@@ -159,8 +162,16 @@ static enum status make(struct upstream_server *server, const struct upstream_wa
         return STATUS_NO_MEMORY;
     }
     upstream_prepare(made, server);
+    made->has_slot = made->has_slot && !is_carrier;
+    if (is_carrier && !upstream_http2_init(made)) {
+        free(made);
+        return STATUS_NO_MEMORY;
+    }
     const enum status status = is_there ? adopt(made, grant) : connect_with_room(server, made);
     if (status != STATUS_OK) {
+        if (is_carrier) {
+            upstream_http2_drop(made);
+        }
         free(made);
         return status;
     }
@@ -186,16 +197,39 @@ static bool acquire_slot(struct upstream_server *server)
     return true;
 }
 
+/* Take a stream of @server, for which the caller has a slot. On failure it is released. */
+static enum status take_stream(struct upstream_server *server, struct upstream_user *user,
+                               enum upstream_use use, struct upstream **upstream, bool *is_ready)
+{
+    struct upstream *connection = upstream_http2_find(server, use);
+    enum status status = STATUS_OK;
+    if (connection == NULL) {
+        status = make(server, NULL, true, &connection);
+    }
+    struct upstream *taken = status == STATUS_OK ? upstream_stream_new(connection, user) : NULL;
+    if (taken == NULL) {
+        upstream_release_slot(server);
+        return status == STATUS_OK ? STATUS_NO_MEMORY : status;
+    }
+    *is_ready = taken->phase == UPSTREAM_AWAITING;
+    *upstream = taken;
+    return STATUS_OK;
+}
+
 enum status upstream_acquire(struct upstream_server *server, struct upstream_user *user,
                              enum upstream_use use, struct upstream **upstream, bool *is_ready)
 {
     struct upstream *taken = take_idle(server, use);
     *is_ready = taken != NULL;
+    if (taken == NULL && UNLIKELY(upstream_speaks_http2(server))) {
+        return acquire_slot(server) ? take_stream(server, user, use, upstream, is_ready)
+                                    : STATUS_IN_USE;
+    }
     if (taken == NULL) {
         if (!acquire_slot(server)) {
             return STATUS_IN_USE;
         }
-        const enum status status = make(server, NULL, &taken);
+        const enum status status = make(server, NULL, false, &taken);
         if (status != STATUS_OK) {
             upstream_release_slot(server);
             return status;
@@ -206,13 +240,18 @@ enum status upstream_acquire(struct upstream_server *server, struct upstream_use
     return STATUS_OK;
 }
 
+enum status upstream_connect_anew(struct upstream_server *server, struct upstream **upstream)
+{
+    return make(server, NULL, false, upstream);
+}
+
 /* Replace a granted connection that has ended. The slot stays in use. */
 static enum status replace(struct upstream **upstream)
 {
     struct upstream_server *server = (*upstream)->server;
     (*upstream)->has_slot = false;
     upstream_close(*upstream);
-    return make(server, NULL, upstream);
+    return make(server, NULL, false, upstream);
 }
 
 enum status upstream_acquire_granted(struct upstream_user *user,
@@ -220,7 +259,10 @@ enum status upstream_acquire_granted(struct upstream_user *user,
                                      struct upstream **upstream, bool *is_ready)
 {
     struct upstream *taken;
-    enum status status = make(grant->server, grant, &taken);
+    if (grant->fd < 0 && UNLIKELY(upstream_speaks_http2(grant->server))) {
+        return take_stream(grant->server, user, use, upstream, is_ready);
+    }
+    enum status status = make(grant->server, grant, false, &taken);
     *is_ready = grant->fd >= 0;
     if (status == STATUS_OK && *is_ready && use == UPSTREAM_SURE &&
         stream_peek(&taken->stream) != STREAM_BLOCKED) {

@@ -10,6 +10,8 @@
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/balance.h"
 #include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_http2.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_queue.h"
 #include "proxy/upstream/upstream_server.h"
@@ -29,6 +31,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     /* If all workers started with the first server, they would return to it at the same time. */
     server->credit = balance_first_credit(index, n_servers, group->env->number % n_servers);
     list_init(&server->idle);
+    list_init(&server->http2);
     return upstream_name_init(server, upstream_close_outdated);
 }
 
@@ -141,6 +144,7 @@ enum status upstream_group_new(struct proxy_env *env, const struct policy *polic
         .n_choices = env->number,
         .hash_key = balance_key(policy),
         .is_limited = spec->max_connections > 0,
+        .ping_us = policy->timeouts.ping_us,
         .is_plain = spec->max_connections == 0 && spec->n_servers == 1,
         .counts_requests = spec->balance == BALANCE_LEAST_REQUESTS && spec->n_servers > 1,
     };
@@ -173,6 +177,7 @@ void upstream_group_refer_to(struct upstream_group *group, const struct policy *
                              size_t index)
 {
     group->spec = &policy->upstreams[index];
+    group->ping_us = policy->timeouts.ping_us;
     group->hash_key = balance_key(policy);
     for (size_t i = 0; i < group->spec->n_servers; i++) {
         struct upstream_server *server = &group->servers[i];
@@ -223,6 +228,7 @@ static void close_idle(struct upstream_server *server)
     while (!list_is_empty(&server->idle)) {
         upstream_close(CONTAINER_OF(server->idle.next, struct upstream, node));
     }
+    upstream_http2_close_idle(server);
 }
 
 void upstream_group_close_idle(struct upstream_group *group)

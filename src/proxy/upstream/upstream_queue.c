@@ -12,6 +12,7 @@
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_choice.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
 

@@ -50,8 +50,11 @@ struct upstream_server {
     unsigned generation;                               /* number of answers with addresses so far */
     struct health_check *check;                        /* only in worker 1; NULL: none */
     struct list idle;                                  /* struct upstream, the latest first */
-    struct tls_client_sessions tls_sessions;           /* under group->tls */
-    size_t n_connections;                              /* including idle ones */
+    struct list http2; /* struct upstream_http2 that take streams, the latest first */
+    uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
+    bool is_http1;     /* as ALPN said last */
+    struct tls_client_sessions tls_sessions; /* under group->tls */
+    size_t n_connections;                    /* including idle ones */
 };
 
 struct upstream_group {
@@ -77,6 +80,7 @@ struct upstream_group {
     struct timeout_queue response_timeouts;
     struct timeout_queue idle_timeouts;
     struct timeout_queue queue_timeouts;
+    uint64_t ping_us; /* of HTTP/2: without a byte; then a PING */
 };
 
 /* The meters of @server. */

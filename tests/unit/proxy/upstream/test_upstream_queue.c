@@ -10,6 +10,7 @@
 #include "base/compiler.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_group.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_server.h"
 #include "stage.h"
 

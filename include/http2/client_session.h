@@ -1,0 +1,46 @@
+/* The client's side of an HTTP/2 connection: the session of http2/session.h, whose rules hold,
+ * with requests that go out and answers that come in.
+ *
+ *   a request:  http2_session_open(), then http2_stream_send() of its body
+ *   an answer:  HTTP2_NEEDS_ROOM, then HTTP2_HEAD, for interim heads and the final one, whose
+ *               status is in room.head; HTTP2_BODY; HTTP2_TRAILERS
+ *
+ * NEEDS_ROOM names the stream whose head begins; the owner sets room.stream to it, and to NULL
+ * after the head has come, or when it releases that stream. HTTP2_MALFORMED ends the stream that
+ * it names. HTTP2_RESET says that the peer ended a stream before the end of its answer.
+ *
+ * The connection's window is kept open: each stream is held back by its own alone, so none waits
+ * for another one's receiver. Abuse is not counted: the peer was chosen. Pushes are off. */
+
+#ifndef SLUICE_HTTP2_CLIENT_SESSION_H
+#define SLUICE_HTTP2_CLIENT_SESSION_H
+
+#include "http2/session.h"
+
+/* As http2_session_new(); of @config the connection_window is not used. */
+MUST_USE struct http2_session *http2_session_new_client(const struct http2_config *config,
+                                                        uint64_t now_us);
+
+/* Whether a request may be opened: the peer takes one more at a time, and takes new ones at all. */
+bool http2_session_may_open(const struct http2_session *session);
+
+/* How many requests at a time the peer has granted; 100 until it has said so. */
+uint32_t http2_session_granted(const struct http2_session *session);
+
+/* Whether the peer takes new requests, now or later. */
+bool http2_session_takes_requests(const struct http2_session *session);
+
+/* Whether the connection ends for a fault of the peer. */
+bool http2_session_is_failed(const struct http2_session *session);
+
+/* Open @stream, which is all zero, with a head: @fields are copied, the pseudo-fields first.
+ * @is_last: no body follows. False: no memory, and the connection is over. */
+MUST_USE bool http2_session_open(struct http2_session *session, struct http2_stream *stream,
+                                 const struct http2_fields *fields, bool is_answer_to_head,
+                                 bool is_last);
+
+/* Whether the peer has seen nothing of a stream, or has said that it did nothing for it: the
+ * request may be sent again, whatever it is (RFC 9113 section 8.7). */
+bool http2_stream_is_unprocessed(const struct http2_stream *stream);
+
+#endif /* SLUICE_HTTP2_CLIENT_SESSION_H */

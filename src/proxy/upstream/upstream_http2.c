@@ -1,0 +1,578 @@
+/* Connections to servers that speak HTTP/2.
+ *
+ * Happy path: the connection is made, streams come and go, all frames of an iteration share a
+ * write at its end. Without streams it rests for timeout.idle, and is closed with GOAWAY.
+ *
+ * Failures: the server closes the connection or is silent for timeouts.ping and does not answer a
+ * PING (its streams are lost); it breaks a rule of HTTP/2 (its streams have a bad answer); it
+ * sends GOAWAY (streams above its last one are lost unprocessed, the others go on, and the
+ * connection ends with them). */
+
+#include "proxy/upstream/upstream_http2.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "proxy/upstream/upstream_http2_inner.h"
+#include "proxy/upstream/upstream_inner.h"
+#include "tls/tls_stream.h"
+
+enum {
+    WRITES_MAX = 16,          /* of a connection in one iteration */
+    BATCH_BYTES = 4096,       /* heads of frames, and short ones */
+    STREAM_WINDOW = 65535,    /* of an answer: what may wait here for a slow client */
+    HEAD_BYTES_MAX = 1 << 20, /* announced; each request's limit is its user's */
+    BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
+};
+
+static struct proxy_env *env_of(const struct upstream_http2 *http2)
+{
+    return http2->connection->server->group->env;
+}
+
+static bool is_closed(const struct upstream_http2 *http2)
+{
+    return http2->connection->phase == UPSTREAM_CLOSED;
+}
+
+static struct upstream_stream *stream_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct upstream_stream, node);
+}
+
+static struct upstream_stream *stream_of(struct http2_stream *stream)
+{
+    return CONTAINER_OF(stream, struct upstream_stream, stream);
+}
+
+void upstream_http2_wake(struct upstream_http2 *http2)
+{
+    if (!is_closed(http2)) {
+        loop_at_iteration_end(env_of(http2)->loop, &http2->flush);
+    }
+}
+
+/* --- the end --- */
+
+enum end_cause { END_LOST, END_BAD };
+
+/* Take no stream any more. */
+static void leave_server(struct upstream_http2 *http2)
+{
+    http2->is_ending = true;
+    list_remove(&http2->node);
+}
+
+/* End all streams, and close. */
+static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
+{
+    leave_server(http2);
+    while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
+        struct upstream_stream *stream = stream_at(http2->streams.next);
+        list_remove(&stream->node); /* also where its user keeps it for now */
+        if (cause == END_BAD) {
+            upstream_stream_on_bad(stream, "the server broke a rule of HTTP/2");
+        } else {
+            upstream_stream_on_lost(stream);
+        }
+    }
+    if (!is_closed(http2)) {
+        upstream_close(http2->connection);
+    }
+}
+
+static bool write_batch(struct upstream_http2 *http2, uint64_t now_us);
+
+static void end(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    leave_server(http2);
+    if (http2->session != NULL && !stream_is_blocked(&connection->stream)) {
+        http2_session_stop(http2->session);
+        (void)write_batch(http2, clock_monotonic_us());
+    }
+    if (!is_closed(http2)) {
+        upstream_close(connection);
+    }
+}
+
+static bool is_current(struct upstream *connection)
+{
+    return upstream_is_current(connection) && !connection->server->group->is_retired &&
+           !connection->server->group->env->is_draining;
+}
+
+/* Streams may have left: rest, or end. */
+static void note_state(struct upstream_http2 *http2)
+{
+    struct upstream *connection = http2->connection;
+    struct upstream_group *group = connection->server->group;
+    if (http2->n_streams > 0 || http2->is_resting) {
+        return;
+    }
+    timer_disarm(&http2->ping);
+    if (http2->session == NULL || !http2_session_takes_requests(http2->session) ||
+        !is_current(connection)) {
+        end(connection);
+        return;
+    }
+    http2->is_resting = true;
+    counter_up(&upstream_server_meters(connection->server)->idle);
+    timeout_arm(&connection->timeout, &group->idle_timeouts, clock_monotonic_us());
+}
+
+/* A stream begins. */
+static void end_rest(struct upstream_http2 *http2)
+{
+    struct upstream *connection = http2->connection;
+    if (http2->is_resting) {
+        http2->is_resting = false;
+        counter_down(&upstream_server_meters(connection->server)->idle);
+        timeout_disarm(&connection->timeout);
+    }
+    if (http2->session != NULL) {
+        timer_arm(&http2->ping, http2->connection->server->group->ping_us);
+    }
+}
+
+void upstream_http2_on_left(struct upstream_http2 *http2)
+{
+    if (is_closed(http2) || http2->n_streams > 0) {
+        return;
+    }
+    if (http2->session == NULL && !http2->is_ending) {
+        end(http2->connection); /* nobody waits for it any more */
+    } else {
+        upstream_http2_wake(http2);
+    }
+}
+
+static void free_http2(struct upstream_http2 *http2)
+{
+    if (http2->session != NULL) {
+        http2_session_free(http2->session);
+    }
+    free(http2->trailer_bytes);
+    free(http2->kept);
+    free(http2);
+}
+
+static void on_close(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    leave_server(http2);
+    if (http2->is_resting) {
+        http2->is_resting = false;
+        counter_down(&upstream_server_meters(connection->server)->idle);
+    }
+    if (http2->has_counted) {
+        http2->has_counted = false;
+        counter_down(&upstream_server_meters(connection->server)->http2_connections);
+    }
+    timer_close(&http2->ping);
+    loop_task_cancel(&http2->flush);
+}
+
+/* --- writing --- */
+
+static void note_sent(struct upstream_http2 *http2)
+{
+    struct http2_stream *stream;
+    while (!is_closed(http2) && (stream = http2_session_next_sent(http2->session)) != NULL) {
+        upstream_stream_on_sent(stream_of(stream));
+    }
+}
+
+/* False: nothing is due, or the rest has to wait; or the connection is closed. */
+static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
+{
+    struct stream *socket = &http2->connection->stream;
+    struct iovec slices[STREAM_SLICES_MAX];
+    char bytes[BATCH_BYTES];
+    struct http2_batch batch = {
+        .slices = slices, .n_max = STREAM_SLICES_MAX, .bytes = bytes, .capacity = sizeof(bytes)};
+    if (!http2_session_pack(http2->session, &batch, now_us)) {
+        end_streams(http2, END_LOST);
+        return false;
+    }
+    if (batch.n == 0) {
+        return false;
+    }
+    switch (stream_write(socket, slices, batch.n)) {
+    case STREAM_DONE:
+        note_sent(http2);
+        return true;
+    case STREAM_BLOCKED:
+        http2->kept = stream_copy_kept(socket);
+        if (http2->kept != NULL) {
+            return false;
+        }
+        break;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        /* What the server has sent before it closed is read first. */
+        stream_want_read(socket, true);
+        return false;
+    }
+    end_streams(http2, END_LOST);
+    return false;
+}
+
+/* Streams that were reset meanwhile. */
+static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
+{
+    struct span none = span_of(NULL, 0);
+    for (;;) {
+        const struct http2_event event =
+            http2_session_read(http2->session, &none, &http2->room, now_us);
+        if (event.kind != HTTP2_RESET) {
+            return;
+        }
+        upstream_stream_on_lost(stream_of(event.stream));
+        if (is_closed(http2)) {
+            return;
+        }
+    }
+}
+
+static void flush(struct upstream_http2 *http2)
+{
+    struct stream *socket = &http2->connection->stream;
+    const uint64_t now_us = clock_monotonic_us();
+    bool goes_on = true;
+    if (http2->session == NULL || is_closed(http2)) {
+        return;
+    }
+    for (unsigned i = 0; goes_on && !stream_is_blocked(socket); i++) {
+        if (i == WRITES_MAX) {
+            upstream_http2_wake(http2);
+            break;
+        }
+        goes_on = write_batch(http2, now_us);
+        if (is_closed(http2)) {
+            return;
+        }
+    }
+    take_resets(http2, now_us);
+    if (is_closed(http2)) {
+        return;
+    }
+    if (http2_session_is_over(http2->session) && !stream_is_blocked(socket)) {
+        end_streams(http2, http2_session_is_failed(http2->session) ? END_BAD : END_LOST);
+        return;
+    }
+    note_state(http2);
+}
+
+static void on_flush(struct loop_task *task)
+{
+    flush(CONTAINER_OF(task, struct upstream_http2, flush));
+}
+
+static void on_drained(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    free(http2->kept);
+    http2->kept = NULL;
+    if (stream_is_broken(&connection->stream)) {
+        stream_want_read(&connection->stream, true);
+        return;
+    }
+    note_sent(http2);
+    flush(http2);
+}
+
+/* --- reading --- */
+
+/* False: no memory. */
+static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
+                   const struct http2_event *event)
+{
+    struct upstream_stream *stream = event->stream != NULL ? stream_of(event->stream) : NULL;
+    struct http2_room *room = &http2->room;
+    switch (event->kind) {
+    case HTTP2_NONE:
+        return true;
+    case HTTP2_NEEDS_ROOM:
+        return upstream_stream_make_room(stream);
+    case HTTP2_HEAD:
+        room->stream = NULL;
+        upstream_stream_on_head(stream, event->is_last);
+        return true;
+    case HTTP2_BODY:
+        return upstream_stream_on_body(stream, block, event->piece, event->is_last);
+    case HTTP2_TRAILERS:
+        room->stream = NULL;
+        upstream_stream_on_trailers(stream);
+        return upstream_stream_on_body(stream, block, span_of("", 0), true);
+    case HTTP2_MALFORMED:
+    case HTTP2_BAD_TRAILERS:
+        room->stream = NULL;
+        upstream_stream_on_bad(stream, room->head->error.reason);
+        return true;
+    case HTTP2_RESET:
+        if (event->is_by_peer) {
+            upstream_stream_on_lost(stream);
+        } else {
+            upstream_stream_on_bad(stream, "the answer broke a rule of HTTP/2");
+        }
+        return true;
+    }
+    return true;
+}
+
+/* The users of heads that came without a part of the body get them now. */
+static void give_heads(struct upstream_http2 *http2)
+{
+    while (!is_closed(http2) && !list_is_empty(&http2->heads)) {
+        upstream_stream_on_head_alone(
+            CONTAINER_OF(http2->heads.next, struct upstream_stream, head_node));
+    }
+}
+
+static void process(struct upstream_http2 *http2, struct upstream_block *block, size_t n_bytes)
+{
+    struct span bytes = span_of(block->bytes, n_bytes);
+    const uint64_t now_us = clock_monotonic_us();
+    struct http2_event event;
+    do {
+        event = http2_session_read(http2->session, &bytes, &http2->room, now_us);
+        if (!handle(http2, block, &event)) {
+            end_streams(http2, END_LOST);
+        }
+    } while (!is_closed(http2) && event.kind != HTTP2_NONE);
+    give_heads(http2);
+    http2->connection->server->granted = http2_session_granted(http2->session);
+    upstream_http2_wake(http2); /* windows, answers to PING and SETTINGS, and the end */
+}
+
+static void on_readable(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    struct proxy_env *env = env_of(http2);
+    struct upstream_block *block = pool_take(&env->body_blocks);
+    enum stream_result result = STREAM_BROKEN;
+    size_t n_read = 0;
+    if (block != NULL) {
+        block->n_users = 1;
+        result = stream_read(&connection->stream, block->bytes, BLOCK_BYTES, &n_read);
+    }
+    switch (result) {
+    case STREAM_DONE:
+        http2->read_us = clock_monotonic_us();
+        process(http2, block, n_read);
+        break;
+    case STREAM_BLOCKED:
+        break;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        end_streams(http2, END_LOST);
+        break;
+    }
+    upstream_block_release(env, block);
+}
+
+static void on_ping_timer(void *context)
+{
+    struct upstream_http2 *http2 = context;
+    const uint64_t ping_us = http2->connection->server->group->ping_us;
+    const bool is_silent = clock_monotonic_us() - http2->read_us >= ping_us;
+    if (is_silent && http2_session_awaits_pong(http2->session)) {
+        end_streams(http2, END_LOST);
+        return;
+    }
+    if (is_silent) {
+        http2_session_ping(http2->session);
+        upstream_http2_wake(http2);
+    }
+    timer_arm(&http2->ping, ping_us);
+}
+
+/* --- the beginning --- */
+
+static void on_failed(struct upstream *connection, enum status status, const char *reason)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    leave_server(http2);
+    while (!list_is_empty(&http2->streams)) {
+        struct upstream_stream *stream = stream_at(http2->streams.next);
+        struct upstream_user *user = stream->upstream.user;
+        list_remove(&stream->node);
+        if (reason != NULL) {
+            user->events->on_insecure(user, reason);
+        } else {
+            user->events->on_connected(user, status);
+        }
+    }
+    if (!is_closed(http2)) {
+        upstream_close(connection);
+    }
+}
+
+static void on_connected(struct upstream *connection)
+{
+    const struct http2_config config = {
+        .streams_max = UPSTREAM_STREAMS_MAX,
+        .head_bytes_max = HEAD_BYTES_MAX,
+        .stream_window = STREAM_WINDOW,
+    };
+    struct upstream_http2 *http2 = connection->http2;
+    http2->read_us = clock_monotonic_us();
+    http2->session = http2_session_new_client(&config, http2->read_us);
+    if (http2->session == NULL) {
+        on_failed(connection, STATUS_NO_MEMORY, NULL);
+        return;
+    }
+    connection->phase = UPSTREAM_CARRYING;
+    http2->has_counted = true;
+    counter_up(&upstream_server_meters(connection->server)->http2_connections);
+    end_rest(http2);
+    upstream_http2_wake(http2);
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        stream_at(node)->upstream.phase = UPSTREAM_AWAITING;
+    }
+    struct list waiting;
+    list_init(&waiting);
+    list_move_all(&waiting, &http2->streams);
+    while (!list_is_empty(&waiting)) {
+        struct upstream_stream *stream = stream_at(waiting.next);
+        struct upstream_user *user = stream->upstream.user;
+        list_remove(&stream->node);
+        list_push_back(&http2->streams, &stream->node);
+        user->events->on_connected(user, STATUS_OK);
+    }
+}
+
+/* The first stream's request goes on this connection, each of the others on one of its own. */
+static void fall_back(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = connection->http2;
+    struct upstream_server *server = connection->server;
+    bool is_used = false;
+    leave_server(http2);
+    server->is_http1 = true;
+    while (!list_is_empty(&http2->streams)) {
+        struct upstream *upstream = &stream_at(http2->streams.next)->upstream;
+        struct upstream_user *user = upstream->user;
+        struct upstream *next = connection;
+        enum status status = STATUS_OK;
+        list_remove(&stream_at(http2->streams.next)->node);
+        if (is_used) {
+            status = upstream_connect_anew(server, &next);
+        }
+        if (status != STATUS_OK) {
+            user->events->on_connected(user, status);
+            continue;
+        }
+        next->has_slot = upstream->has_slot;
+        upstream->has_slot = false;
+        upstream_close(upstream);
+        upstream_begin_request(next, user);
+        user->events->on_moved(user, next);
+        if (!is_used) {
+            is_used = true;
+            http2->is_resting = false;
+            timer_close(&http2->ping);
+            connection->phase = UPSTREAM_AWAITING;
+            user->events->on_connected(user, STATUS_OK);
+        }
+    }
+    if (!is_used) {
+        upstream_close(connection);
+    }
+}
+
+static const struct upstream_carrier_ops OPS = {
+    .on_connected = on_connected,
+    .on_failed = on_failed,
+    .fall_back = fall_back,
+    .on_readable = on_readable,
+    .on_drained = on_drained,
+    .end = end,
+    .on_close = on_close,
+    .free = free_http2,
+};
+
+bool upstream_http2_init(struct upstream *connection)
+{
+    struct upstream_http2 *http2 = calloc(1, sizeof(*http2));
+    if (http2 == NULL) {
+        return false;
+    }
+    struct loop *loop = connection->server->group->env->loop;
+    http2->connection = connection;
+    list_init(&http2->node);
+    list_init(&http2->streams);
+    list_init(&http2->heads);
+    loop_task_init(&http2->flush, on_flush);
+    timer_init(&http2->ping, loop, on_ping_timer, http2);
+    list_push_front(&connection->server->http2, &http2->node);
+    connection->http2 = http2;
+    connection->carrier_ops = &OPS;
+    return true;
+}
+
+void upstream_http2_drop(struct upstream *connection)
+{
+    on_close(connection);
+    free_http2(connection->http2);
+}
+
+/* --- the choice of a connection --- */
+
+static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
+{
+    struct upstream *connection = http2->connection;
+    const uint32_t granted = connection->server->granted;
+    const size_t most =
+        granted > 0 && granted < UPSTREAM_STREAMS_MAX ? granted : UPSTREAM_STREAMS_MAX;
+    if (http2->is_ending || http2->n_streams >= most) {
+        return false;
+    }
+    if (http2->session == NULL) {
+        return !connection->server->is_http1;
+    }
+    return use != UPSTREAM_FRESH && http2_session_may_open(http2->session) &&
+           is_current(connection);
+}
+
+/* Whether a connection that was at rest may have ended: then what has come of that is read. */
+static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use use)
+{
+    return use == UPSTREAM_SURE && http2->is_resting &&
+           stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
+}
+
+struct upstream *upstream_http2_find(struct upstream_server *server, enum upstream_use use)
+{
+    struct upstream_http2 *found = NULL;
+    struct list *node = server->http2.next;
+    while (node != &server->http2) {
+        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        node = node->next;
+        if (is_acceptable(http2, use) && is_doubtful(http2, use)) {
+            on_readable(http2->connection); /* it has no streams to end */
+        }
+        if (!is_closed(http2) && is_acceptable(http2, use) &&
+            (found == NULL || found->session == NULL)) {
+            found = http2;
+        }
+    }
+    if (found == NULL) {
+        return NULL;
+    }
+    end_rest(found);
+    return found->connection;
+}
+
+void upstream_http2_close_idle(struct upstream_server *server)
+{
+    struct list *node = server->http2.next;
+    while (node != &server->http2) {
+        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        node = node->next;
+        if (http2->n_streams == 0) {
+            end(http2->connection);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/* HTTP/2 to a server: one connection carries many requests, each on a stream.
+ *
+ * To its user a stream is a struct upstream like any other; upstream.c hands what is called on it
+ * to the functions here. A connection is a struct upstream too, without a user, in the server's
+ * list `http2`. Streams may wait for it while it is being made. If the server agrees on HTTP/1.1
+ * by ALPN (protocol: auto) it becomes a connection of that, and the first stream's user is told
+ * that its request has moved there.
+ *
+ * Of max_connections a stream holds a slot, a connection none. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_H
+#define SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_server.h"
+
+enum {
+    UPSTREAM_STREAMS_MAX = 100,         /* of a connection at a time */
+    UPSTREAM_REQUEST_FIELDS_MAX = 1024, /* of a request, and those that the proxy adds */
+};
+
+/* Whether requests to @server go on streams, at least until ALPN says otherwise. */
+static inline bool upstream_speaks_http2(const struct upstream_server *server)
+{
+    return server->endpoint->is_h2c ||
+           (server->endpoint->is_https && server->group->spec->protocol != UPSTREAM_HTTP_1_1);
+}
+
+/* --- connections (upstream_http2.c) --- */
+
+/* Make @connection, which is about to connect to its server, one that may speak HTTP/2. False: no
+ * memory. */
+MUST_USE bool upstream_http2_init(struct upstream *connection);
+
+/* A connection that takes one more stream, for @use: established, or being made. NULL: none. */
+struct upstream *upstream_http2_find(struct upstream_server *server, enum upstream_use use);
+
+/* Close the connections of @server that have no streams. */
+void upstream_http2_close_idle(struct upstream_server *server);
+
+/* A connection that could not begin: free what upstream_http2_init() made. */
+void upstream_http2_drop(struct upstream *connection);
+
+/* --- streams (upstream_stream.c) --- */
+
+/* Take a stream of @connection for @user. NULL: no memory. */
+MUST_USE struct upstream *upstream_stream_new(struct upstream *connection,
+                                              struct upstream_user *user);
+
+#endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_H */

@@ -1,0 +1,119 @@
+/* Internals of HTTP/2 to servers, for upstream_http2.c and upstream_stream.c alone. */
+
+#ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
+#define SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
+
+#include "http2/client_session.h"
+#include "proxy/core/proxy_env.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_server.h"
+
+enum { UPSTREAM_TRAILERS_MAX = 64 };
+
+/* Bytes that were read from the server, shared by the streams whose users have not taken theirs. In
+ * a block of the worker's for bodies. */
+struct upstream_block {
+    unsigned n_users;
+    char bytes[];
+};
+
+/* A part of an answer's body that waits for its user; in a small block of the worker's. */
+struct upstream_piece {
+    struct upstream_piece *next;
+    uint32_t start;
+    uint32_t end;
+    char bytes[];
+};
+
+/* The head of an answer that came while its user was blocked by an earlier, interim one. */
+struct upstream_late_head {
+    struct head head;
+    bool is_whole;
+    char *block;
+    struct field fields[];
+};
+
+struct upstream_stream {
+    struct upstream upstream; /* as its user sees it */
+    struct upstream *connection;
+    struct list node; /* in http2->streams */
+    struct http2_stream stream;
+
+    struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
+    int n_pieces;
+    int next_piece;
+    bool is_last;    /* they end the request */
+    bool is_sending; /* the user waits for on_drained() */
+
+    char *head_block;  /* of the latest head; NULL: none */
+    char *large_block; /* the rest of a long one; NULL: none */
+    struct upstream_late_head *late;
+    bool is_head_alone;    /* the user has got the head, and none of the body */
+    struct list head_node; /* then: in http2->heads */
+    struct upstream_piece *first;
+    struct upstream_piece *last;
+    uint32_t n_given;              /* bytes of the first piece that the user has */
+    struct upstream_block *pinned; /* has bytes that the user has; NULL: none */
+    size_t n_pinned;
+    bool is_whole;     /* the last byte has come */
+    bool is_end_given; /* the user has been told so */
+    char *trailers;    /* the user's, of TRAILER_BYTES_MAX; NULL: they are dropped */
+    size_t trailer_bytes;
+};
+
+struct upstream_http2 {
+    struct upstream *connection;
+    struct http2_session *session; /* NULL: it is being made */
+    struct list node;              /* in server->http2 */
+    struct list streams;           /* struct upstream_stream */
+    struct list heads;             /* those whose head was given alone */
+    size_t n_streams;
+    bool is_ending;         /* no stream is taken any more */
+    bool is_resting;        /* no stream is under way, and it may be used again */
+    bool has_counted;       /* among the server's connections that speak HTTP/2 */
+    struct http2_room room; /* for the head that is being read */
+    struct head trailers_head;
+    struct field trailer_fields[UPSTREAM_TRAILERS_MAX];
+    char *trailer_bytes; /* of TRAILER_BYTES_MAX; NULL: none came so far */
+    void *kept;          /* a copy of what the socket did not take; NULL: none */
+    uint64_t read_us;    /* monotonic: when bytes came last */
+    struct timer ping;   /* while streams are under way */
+    struct loop_task flush;
+};
+
+static inline struct upstream_stream *upstream_stream_of(struct upstream *upstream)
+{
+    return CONTAINER_OF(upstream, struct upstream_stream, upstream);
+}
+
+static inline struct upstream_http2 *upstream_http2_of(const struct upstream_stream *stream)
+{
+    return stream->connection->http2;
+}
+
+/* Frames may be due: write them at the end of the iteration. */
+void upstream_http2_wake(struct upstream_http2 *http2);
+
+/* A stream has left: the connection may be at rest, or have to end. */
+void upstream_http2_on_left(struct upstream_http2 *http2);
+
+/* --- events of the session, for a stream (upstream_stream.c) --- */
+
+/* Provide http2->room for the next head. False: no memory. */
+MUST_USE bool upstream_stream_make_room(struct upstream_stream *stream);
+void upstream_stream_on_head(struct upstream_stream *stream, bool is_last);
+/* @block: has the bytes of @piece. False: no memory. */
+MUST_USE bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
+                                      struct span piece, bool is_last);
+void upstream_stream_on_trailers(struct upstream_stream *stream);
+void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason);
+void upstream_stream_on_lost(struct upstream_stream *stream);
+/* What was to be sent is written. */
+void upstream_stream_on_sent(struct upstream_stream *stream);
+/* No more of the body comes with these bytes. */
+void upstream_stream_on_head_alone(struct upstream_stream *stream);
+
+/* A user of @block less: the last returns it to @env. NULL is a no-op. */
+void upstream_block_release(struct proxy_env *env, struct upstream_block *block);
+
+#endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H */

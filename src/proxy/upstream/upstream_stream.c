@@ -1,0 +1,665 @@
+/* A request on a stream of an HTTP/2 connection to a server.
+ *
+ * Its head comes as HTTP/1.1 would write it, and is sent as fields. Pieces of its body are borrowed
+ * until they are written. Bytes of the answer go to the user from the memory that they were read
+ * into; what it does not take at once is copied, bounded by the stream's window.
+ *
+ * Failures: the server resets the stream, or the connection ends (on_lost(): the user may ask
+ * another server); the answer breaks a rule (on_bad()). When the user leaves before the end of the
+ * answer the stream is reset with CANCEL. */
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "http/field.h"
+#include "proxy/upstream/upstream_http2.h"
+#include "proxy/upstream/upstream_http2_inner.h"
+#include "proxy/upstream/upstream_inner.h"
+#include "proxy/upstream/upstream_process.h"
+#include "tls/tls_stream.h"
+
+enum {
+    PSEUDO_FIELDS = 4,
+    PIECE_BYTES = SMALL_BLOCK_BYTES - sizeof(struct upstream_piece),
+    ASKED_BYTES_MIN = SMALL_BLOCK_BYTES, /* the user is not asked for room for fewer */
+};
+
+static const struct upstream_stream *const_stream_of(const struct upstream *upstream)
+{
+    return (const struct upstream_stream *)(const void *)upstream; /* its first member */
+}
+
+static struct proxy_env *env_of(const struct upstream_stream *stream)
+{
+    return stream->upstream.server->group->env;
+}
+
+void upstream_block_release(struct proxy_env *env, struct upstream_block *block)
+{
+    if (block != NULL && --block->n_users == 0) {
+        pool_give(&env->body_blocks, block);
+    }
+}
+
+/* --- the end --- */
+
+static void drop_piece(struct upstream_stream *stream)
+{
+    struct upstream_piece *piece = stream->first;
+    stream->first = piece->next;
+    stream->last = piece->next == NULL ? NULL : stream->last;
+    pool_give(&env_of(stream)->small_blocks, piece);
+}
+
+static void drop_heads(struct upstream_stream *stream)
+{
+    struct buffer_pools *pools = stream->upstream.user->pools;
+    if (stream->head_block != NULL) {
+        pool_give(&pools->answer_blocks, stream->head_block);
+        stream->head_block = NULL;
+    }
+    if (stream->large_block != NULL) {
+        pool_give(&pools->large_heads, stream->large_block);
+        stream->large_block = NULL;
+    }
+}
+
+static void drop_late(struct upstream_stream *stream)
+{
+    if (stream->late != NULL) {
+        pool_give(&stream->upstream.user->pools->large_heads, stream->late->block);
+        free(stream->late);
+        stream->late = NULL;
+    }
+}
+
+static void close_stream(struct upstream *upstream)
+{
+    struct upstream_stream *stream = upstream_stream_of(upstream);
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    assert(upstream->phase != UPSTREAM_CLOSED);
+    if (http2->room.stream == &stream->stream) {
+        http2->room.stream = NULL;
+    }
+    if (stream->stream.session != NULL) {
+        http2_stream_release(&stream->stream);
+        upstream_http2_wake(http2);
+    }
+    sender_drop_head(&upstream->out);
+    drop_late(stream);
+    drop_heads(stream);
+    while (stream->first != NULL) {
+        drop_piece(stream);
+    }
+    upstream_block_release(env_of(stream), stream->pinned);
+    upstream->phase = UPSTREAM_CLOSED;
+    upstream_leave_user(upstream);
+    list_remove(&stream->node);
+    list_remove(&stream->head_node);
+    loop_at_iteration_end(env_of(stream)->loop, &upstream->death);
+    if (upstream->has_slot) {
+        upstream_release_slot(upstream->server);
+    }
+    http2->n_streams--;
+    upstream_http2_on_left(http2);
+}
+
+/* --- the request --- */
+
+/* The next line of @head, without its CR LF. */
+static struct span cut_line(struct span *head)
+{
+    struct span line = span_of(NULL, 0);
+    (void)span_split(head, '\n', &line);
+    return span_of(line.data, line.len > 0 ? line.len - 1 : 0);
+}
+
+static struct field line_of(struct span name, struct span value)
+{
+    return (struct field){.name = name, .value = value};
+}
+
+/* In place: the head is a block of ours. */
+static void lower(struct span name)
+{
+    char *bytes = (char *)(uintptr_t)name.data;
+    for (size_t i = 0; i < name.len; i++) {
+        bytes[i] = ascii_lower(bytes[i]);
+    }
+}
+
+/* The fields of @head, as HTTP/1.1 writes it, in HTTP/2. Returns their number. */
+static size_t read_head(struct span head, bool is_https, struct field *fields, size_t n_max)
+{
+    struct span line = cut_line(&head);
+    const size_t method_len = span_find(line, ' ');
+    const struct span rest = span_of(line.data + method_len + 1, line.len - method_len - 1);
+    struct span authority = span_of(NULL, 0);
+    size_t n = PSEUDO_FIELDS;
+    fields[0] = line_of(SPAN(":method"), span_of(line.data, method_len));
+    fields[1] = line_of(SPAN(":scheme"), is_https ? SPAN("https") : SPAN("http"));
+    fields[2] = line_of(SPAN(":path"), span_of(rest.data, span_find(rest, ' ')));
+    while ((line = cut_line(&head)).len > 0 && n < n_max) {
+        const size_t colon = span_find(line, ':');
+        const struct span name = span_of(line.data, colon);
+        const struct span value = span_trim(span_of(line.data + colon + 1, line.len - colon - 1));
+        const enum field_id id = field_identify(name);
+        if (id == FIELD_HOST) {
+            authority = value;
+        } else if (id == FIELD_TE || !field_is_hop_by_hop(id)) {
+            lower(name);
+            fields[n++] = line_of(name, value);
+        }
+    }
+    fields[3] = line_of(SPAN(":authority"), authority);
+    fields[3].hop_by_hop = authority.len == 0; /* a request of HTTP/1.0 */
+    return n;
+}
+
+/* Send the head. False: no memory. */
+static bool open_stream(struct upstream_stream *stream, bool is_last)
+{
+    struct upstream *upstream = &stream->upstream;
+    struct field fields[PSEUDO_FIELDS + UPSTREAM_REQUEST_FIELDS_MAX];
+    const struct http2_fields list = {fields, read_head(upstream->out_head,
+                                                        upstream->server->endpoint->is_https,
+                                                        fields, ARRAY_LEN(fields))};
+    upstream->out_head.len = 0;
+    const bool is_open = http2_session_open(upstream_http2_of(stream)->session, &stream->stream,
+                                            &list, upstream->user->is_head_request, is_last);
+    sender_drop_head(&upstream->out);
+    return is_open;
+}
+
+/* Give the session the next piece. False: there is none. */
+static bool send_next(struct upstream_stream *stream)
+{
+    while (stream->next_piece < stream->n_pieces) {
+        const struct span piece = stream->pieces[stream->next_piece++];
+        const bool is_last = stream->is_last && stream->next_piece == stream->n_pieces;
+        if (piece.len > 0 || is_last) {
+            http2_stream_send(&stream->stream, piece, is_last, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum stream_result send_pieces(struct upstream *upstream, const struct span *pieces,
+                                      int n_pieces, bool last)
+{
+    struct upstream_stream *stream = upstream_stream_of(upstream);
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    size_t n_bytes = 0;
+    assert(n_pieces <= SENDER_PIECES_MAX && !stream->is_sending);
+    for (int i = 0; i < n_pieces; i++) {
+        stream->pieces[i] = pieces[i];
+        n_bytes += pieces[i].len;
+    }
+    const bool ends_with_head = upstream->out_head.len > 0 && n_bytes == 0 && last;
+    upstream_http2_wake(http2);
+    if (upstream->out_head.len > 0 && !open_stream(stream, ends_with_head)) {
+        return STREAM_BROKEN;
+    }
+    if (ends_with_head) {
+        return STREAM_DONE;
+    }
+    stream->n_pieces = n_pieces;
+    stream->next_piece = 0;
+    stream->is_last = last;
+    if (last && n_bytes == 0) {
+        stream->pieces[0] = span_of("", 0);
+        stream->n_pieces = 1;
+    }
+    stream->is_sending = send_next(stream);
+    return stream->is_sending ? STREAM_BLOCKED : STREAM_DONE;
+}
+
+void upstream_stream_on_sent(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    if (!stream->is_sending) {
+        return; /* the end of a head */
+    }
+    if (send_next(stream)) {
+        upstream_http2_wake(upstream_http2_of(stream));
+        user->events->on_progress(user);
+        return;
+    }
+    stream->is_sending = false;
+    user->events->on_drained(user);
+}
+
+/* --- heads of the answer --- */
+
+/* A head is longer than its block: go on in a larger one. */
+static bool extend_room(struct head_builder *builder)
+{
+    struct http2_room *room = CONTAINER_OF(builder, struct http2_room, builder);
+    struct upstream_stream *stream = CONTAINER_OF(room->stream, struct upstream_stream, stream);
+    struct pool *pool = &stream->upstream.user->pools->large_heads;
+    if (stream->large_block != NULL) {
+        return false;
+    }
+    stream->large_block = pool_take(pool);
+    builder->bytes = stream->large_block;
+    builder->capacity = pool->block_bytes;
+    builder->used = 0;
+    return stream->large_block != NULL;
+}
+
+static bool make_trailer_room(struct upstream_http2 *http2, struct http2_room *room)
+{
+    if (http2->trailer_bytes == NULL) {
+        http2->trailer_bytes = malloc(TRAILER_BYTES_MAX);
+    }
+    room->head = &http2->trailers_head;
+    room->builder = (struct head_builder){
+        .fields = http2->trailer_fields,
+        .n_fields_max = UPSTREAM_TRAILERS_MAX,
+        .bytes = http2->trailer_bytes,
+        .capacity = TRAILER_BYTES_MAX,
+        .head_bytes_max = TRAILER_BYTES_MAX,
+    };
+    return http2->trailer_bytes != NULL;
+}
+
+/* The user still sends an interim head on, whose memory has to stay. */
+static bool make_late_room(struct upstream_stream *stream, struct http2_room *room)
+{
+    const struct upstream_user *user = stream->upstream.user;
+    struct pool *pool = &user->pools->large_heads;
+    if (stream->late == NULL) {
+        struct upstream_late_head *late =
+            calloc(1, sizeof(*late) + user->n_fields_max * sizeof(struct field));
+        char *block = pool_take(pool);
+        if (late == NULL || block == NULL) {
+            free(late);
+            pool_give(pool, block);
+            return false;
+        }
+        late->block = block;
+        stream->late = late;
+    }
+    room->head = &stream->late->head;
+    room->builder.fields = stream->late->fields;
+    room->builder.bytes = stream->late->block;
+    room->builder.capacity = pool->block_bytes;
+    return true;
+}
+
+bool upstream_stream_make_room(struct upstream_stream *stream)
+{
+    const struct upstream_user *user = stream->upstream.user;
+    struct http2_room *room = &upstream_http2_of(stream)->room;
+    room->stream = &stream->stream;
+    if (stream->stream.has_answer) {
+        return make_trailer_room(upstream_http2_of(stream), room);
+    }
+    room->builder = (struct head_builder){
+        .fields = user->fields,
+        .n_fields_max = user->n_fields_max,
+        .head_bytes_max = user->head_bytes_max,
+    };
+    if (user->events->is_blocked(stream->upstream.user)) {
+        return make_late_room(stream, room);
+    }
+    drop_heads(stream);
+    stream->head_block = pool_take(&user->pools->answer_blocks);
+    room->head = user->response;
+    room->builder.bytes = stream->head_block;
+    room->builder.capacity = user->pools->answer_blocks.block_bytes;
+    room->builder.on_full = extend_room;
+    return stream->head_block != NULL;
+}
+
+/* The user has the final head. False: over, or blocked. */
+static bool give_final_head(struct upstream_stream *stream)
+{
+    struct upstream *upstream = &stream->upstream;
+    struct upstream_user *user = upstream->user;
+    upstream->phase = UPSTREAM_STREAMING;
+    if (!user->events->on_head(user) || upstream->phase == UPSTREAM_CLOSED) {
+        return false;
+    }
+    stream->is_head_alone = true;
+    list_push_back(&upstream_http2_of(stream)->heads, &stream->head_node);
+    return true;
+}
+
+static void end_body(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    stream->is_end_given = true;
+    stream->is_head_alone = false;
+    (void)user->events->on_body(user, span_of("", 0), true);
+}
+
+static void give_head(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    const struct head *head = user->response;
+    if (head->error.status != 0) {
+        user->events->on_bad(user, head->error.reason);
+    } else if (head->status < 200) {
+        (void)user->events->on_interim(user);
+    } else if (give_final_head(stream) && stream->is_whole && stream->first == NULL) {
+        end_body(stream);
+    }
+}
+
+void upstream_stream_on_head(struct upstream_stream *stream, bool is_last)
+{
+    struct upstream_user *user = stream->upstream.user;
+    stream->is_whole = is_last;
+    user->events->on_byte(user);
+    if (stream->late == NULL) {
+        give_head(stream);
+    } else if (stream->late->head.status >= 200 || stream->late->head.error.status != 0) {
+        stream->late->is_whole = true; /* more interim heads are dropped */
+    }
+}
+
+/* Make the late head the one that the user has. */
+static void take_late_head(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    struct upstream_late_head *late = stream->late;
+    drop_heads(stream);
+    *user->response = late->head;
+    if (late->head.error.status == 0) {
+        memcpy(user->fields, late->fields, late->head.n_fields * sizeof(struct field));
+        user->response->fields = user->fields;
+    }
+    stream->large_block = late->block;
+    free(late);
+    stream->late = NULL;
+}
+
+void upstream_stream_on_head_alone(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    list_remove(&stream->head_node);
+    if (stream->is_head_alone) {
+        stream->is_head_alone = false;
+        user->events->on_head_alone(user);
+    }
+}
+
+/* --- the body of the answer --- */
+
+/* Copy @piece behind the bytes that wait. False: no memory. */
+static bool append(struct upstream_stream *stream, struct span piece)
+{
+    while (piece.len > 0) {
+        struct upstream_piece *last = stream->last;
+        if (last == NULL || last->end == PIECE_BYTES) {
+            last = pool_take(&env_of(stream)->small_blocks);
+            if (last == NULL) {
+                return false;
+            }
+            *last = (struct upstream_piece){0};
+            if (stream->last == NULL) {
+                stream->first = last;
+            } else {
+                stream->last->next = last;
+            }
+            stream->last = last;
+        }
+        const size_t room = PIECE_BYTES - last->end;
+        const size_t n = piece.len < room ? piece.len : room;
+        memcpy(last->bytes + last->end, piece.data, n);
+        last->end += (uint32_t)n;
+        piece = span_of(piece.data + n, piece.len - n);
+    }
+    return true;
+}
+
+static void took(struct upstream_stream *stream, size_t n)
+{
+    http2_stream_took(&stream->stream, n);
+    upstream_http2_wake(upstream_http2_of(stream));
+}
+
+/* Give the user a piece. False: blocked, and it has the bytes, or over. */
+static bool give(struct upstream_stream *stream, struct span piece, bool last)
+{
+    struct upstream_user *user = stream->upstream.user;
+    stream->is_head_alone = false;
+    stream->is_end_given = last;
+    return user->events->on_body(user, piece, last);
+}
+
+/* How much of @n bytes the user takes now. 0: it is blocked, and calls upstream_pump(). */
+static size_t room_for(struct upstream_stream *stream, size_t n)
+{
+    struct upstream_user *user = stream->upstream.user;
+    if (stream->is_head_alone || n < ASKED_BYTES_MIN) {
+        return n;
+    }
+    const size_t room = user->events->await_room(user);
+    return room < n ? room : n;
+}
+
+/* Nothing waits and the user is not blocked: give it @piece as it lies in @block. Returns how much
+ * of it is settled; *is_over: the request is. */
+static size_t give_directly(struct upstream_stream *stream, struct upstream_block *block,
+                            struct span piece, bool is_last, bool *is_over)
+{
+    const size_t n = room_for(stream, piece.len);
+    if (n == 0) {
+        return 0;
+    }
+    const struct upstream *upstream = &stream->upstream;
+    stream->pinned = block; /* before the call, which may end the request */
+    stream->n_pinned = n;
+    block->n_users++;
+    const bool is_taken = give(stream, span_of(piece.data, n), is_last && n == piece.len);
+    *is_over = upstream->phase == UPSTREAM_CLOSED;
+    if (is_taken && !*is_over) {
+        upstream_block_release(env_of(stream), stream->pinned);
+        stream->pinned = NULL;
+        took(stream, n);
+    }
+    return n;
+}
+
+static bool is_blocked(const struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    return stream->pinned != NULL || stream->late != NULL || user->events->is_blocked(user);
+}
+
+bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
+                             struct span piece, bool is_last)
+{
+    stream->is_whole = is_last;
+    while (piece.len > 0 && stream->first == NULL && !is_blocked(stream)) {
+        bool is_over = false;
+        const size_t n = give_directly(stream, block, piece, is_last, &is_over);
+        if (is_over) {
+            return true;
+        }
+        if (n == 0) {
+            break;
+        }
+        piece = span_of(piece.data + n, piece.len - n);
+    }
+    if (piece.len > 0) {
+        return append(stream, piece);
+    }
+    if (is_last && !stream->is_end_given && stream->first == NULL && !is_blocked(stream)) {
+        end_body(stream);
+    }
+    return true;
+}
+
+/* The user no longer uses the bytes that it was given. */
+static void take_given(struct upstream_stream *stream)
+{
+    if (stream->pinned != NULL) {
+        upstream_block_release(env_of(stream), stream->pinned);
+        stream->pinned = NULL;
+        took(stream, stream->n_pinned);
+    }
+    if (stream->n_given > 0) {
+        took(stream, stream->n_given);
+        stream->first->start += stream->n_given;
+        stream->n_given = 0;
+        if (stream->first->start == stream->first->end) {
+            drop_piece(stream);
+        }
+    }
+}
+
+/* Give the user the bytes that wait. False: blocked, or over. */
+static bool give_waiting(struct upstream_stream *stream)
+{
+    const struct upstream *upstream = &stream->upstream;
+    while (stream->first != NULL) {
+        const struct upstream_piece *piece = stream->first;
+        const size_t len = piece->end - piece->start;
+        const size_t n = room_for(stream, len);
+        if (n == 0) {
+            return false;
+        }
+        stream->n_given = (uint32_t)n;
+        const bool is_last = stream->is_whole && piece->next == NULL && n == len;
+        if (!give(stream, span_of(piece->bytes + piece->start, n), is_last) ||
+            upstream->phase == UPSTREAM_CLOSED) {
+            return false;
+        }
+        take_given(stream);
+    }
+    return true;
+}
+
+static void pump(struct upstream *upstream)
+{
+    struct upstream_stream *stream = upstream_stream_of(upstream);
+    take_given(stream);
+    if (stream->late != NULL) {
+        if (!stream->late->is_whole) {
+            drop_late(stream);
+            return;
+        }
+        take_late_head(stream);
+        give_head(stream);
+        if (upstream->phase == UPSTREAM_CLOSED || is_blocked(stream)) {
+            return;
+        }
+    }
+    if (give_waiting(stream) && stream->is_whole && !stream->is_end_given &&
+        upstream->phase == UPSTREAM_STREAMING) {
+        end_body(stream);
+    }
+}
+
+/* --- trailers --- */
+
+static void keep_trailers(struct upstream *upstream, char *memory)
+{
+    upstream_stream_of(upstream)->trailers = memory;
+}
+
+static size_t trailer_bytes_of(const struct upstream *upstream)
+{
+    return const_stream_of(upstream)->trailer_bytes;
+}
+
+void upstream_stream_on_trailers(struct upstream_stream *stream)
+{
+    const struct head *head = &upstream_http2_of(stream)->trailers_head;
+    if (stream->trailers == NULL) {
+        return;
+    }
+    struct text text = text_of(stream->trailers, TRAILER_BYTES_MAX);
+    for (size_t i = 0; i < head->n_fields; i++) {
+        const size_t before = text_span(&text).len;
+        text_add(&text, head->fields[i].name);
+        text_add_literal(&text, ": ");
+        text_add(&text, head->fields[i].value);
+        text_add_literal(&text, "\r\n");
+        if (text.truncated) {
+            stream->trailer_bytes = before;
+            return;
+        }
+    }
+    stream->trailer_bytes = text_span(&text).len;
+}
+
+/* --- failures --- */
+
+void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
+{
+    struct upstream_user *user = stream->upstream.user;
+    user->response->error.status = stream->stream.has_answer ? 0 : user->response->error.status;
+    user->events->on_bad(user, reason);
+}
+
+void upstream_stream_on_lost(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    user->events->on_lost(user);
+}
+
+static bool is_unprocessed(const struct upstream *upstream)
+{
+    const struct upstream_stream *stream = const_stream_of(upstream);
+    return http2_stream_is_unprocessed(&stream->stream);
+}
+
+static const char *alert_of(const struct upstream *upstream)
+{
+    const struct stream *socket = &const_stream_of(upstream)->connection->stream;
+    return socket->fd >= 0 && tls_is_used(socket) ? tls_alert_of(socket) : NULL;
+}
+
+static bool is_securing(const struct upstream *upstream)
+{
+    return tls_is_used(&const_stream_of(upstream)->connection->stream);
+}
+
+/* --- the beginning --- */
+
+static void die(struct loop_task *task)
+{
+    struct upstream *upstream = CONTAINER_OF(task, struct upstream, death);
+    free(upstream_stream_of(upstream));
+}
+
+static const struct upstream_stream_ops OPS = {
+    .close = close_stream,
+    .send = send_pieces,
+    .pump = pump,
+    .is_unprocessed = is_unprocessed,
+    .alert = alert_of,
+    .is_securing = is_securing,
+    .keep_trailers = keep_trailers,
+    .trailer_bytes = trailer_bytes_of,
+};
+
+struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user)
+{
+    struct upstream_stream *stream = calloc(1, sizeof(*stream));
+    struct upstream_http2 *http2 = connection->http2;
+    if (stream == NULL) {
+        return NULL;
+    }
+    struct upstream *upstream = &stream->upstream;
+    upstream_prepare(upstream, connection->server);
+    upstream->stream.fd = -1;
+    upstream->stream_ops = &OPS;
+    upstream->is_reused = http2->session != NULL;
+    upstream->phase = http2->session != NULL ? UPSTREAM_AWAITING : UPSTREAM_CONNECTING;
+    loop_task_init(&upstream->death, die);
+    stream->connection = connection;
+    list_init(&stream->node);
+    list_init(&stream->head_node);
+    list_push_back(&http2->streams, &stream->node);
+    http2->n_streams++;
+    upstream_begin_request(upstream, user);
+    return upstream;
+}

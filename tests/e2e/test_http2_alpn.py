@@ -1,0 +1,140 @@
+"""HTTP/2 over TLS to servers: what ALPN agrees on, and checks of health by either version."""
+
+import ssl
+import threading
+
+import pytest
+
+from harness import message
+from harness.certificates import Authority
+from harness.http2 import Http2Client
+from harness.http2_server import Http2Server
+from harness.upstream import Upstream
+from harness.wait import until
+
+LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\n"
+
+
+class SecureUpstream(Upstream):
+    """A server of HTTP/1.1 behind TLS."""
+
+    def __init__(self, context):
+        self.context = context
+        super().__init__()
+        self.url = f"https://{self.address}"
+
+    def _serve(self, peer):
+        peer.sock = self.context.wrap_socket(peer.sock, server_side=True)
+        peer.reader = message.Reader(peer.sock)
+        super()._serve(peer)
+
+
+@pytest.fixture(name="pair", scope="module")
+def a_pair(tmp_path_factory):
+    authority = Authority(tmp_path_factory.mktemp("tls") / "ca")
+    return authority.certificate, *authority.sign("server", "IP:127.0.0.1")
+
+
+@pytest.fixture(name="start_secure")
+def a_secure_server(pair):
+    servers = []
+
+    def begin(*protocols, **options):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*pair[1:])
+        if protocols:
+            context.set_alpn_protocols(protocols)
+        is_http2 = protocols and protocols[0] == "h2"
+        servers.append(Http2Server(context=context, **options) if is_http2 else SecureUpstream(context))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+        assert not server.failures, server.failures
+
+
+def policy(pair, server, protocol, more=""):
+    return (f"{LISTEN}upstreams: {{api: {{servers: ['{server.url}'], protocol: {protocol}, "
+            f"tls: {{ca: {pair[0]}}}, timeout: {{connect: 20s}}{more}}}}}\nroutes: [{{upstream: api}}]\n")
+
+
+@pytest.mark.parametrize("protocol", ["2", "auto"])
+def test_http_2_where_the_server_agrees(start, start_secure, pair, protocol):
+    server = start_secure("h2", "http/1.1")
+    proxy = start(policy(pair, server, protocol))
+    assert [proxy.ask().status for _ in range(3)] == [200] * 3
+    assert len(server.peers) == 1 and server.last.get(":scheme") == "https"
+
+
+def test_requests_wait_for_the_same_handshake(start, start_secure, pair):
+    server = start_secure("h2")
+    proxy = start(policy(pair, server, "2"))
+    with Http2Client(proxy.address) as client:
+        streams = [client.begin() for _ in range(20)]
+        assert [client.answer(stream).status for stream in streams] == [200] * 20
+    assert len(server.peers) == 1
+
+
+@pytest.mark.parametrize("protocols", [("http/1.1",), ()], ids=["agreed", "no ALPN"])
+def test_auto_falls_back_to_http_1_1(start, start_secure, pair, protocols):
+    server = start_secure(*protocols)
+    proxy = start(policy(pair, server, "auto"))
+    with Http2Client(proxy.address) as client:
+        streams = [client.begin() for _ in range(10)]
+        assert [client.answer(stream).status for stream in streams] == [200] * 10
+    n = server.n_connections
+    assert 1 <= n <= 10
+    assert proxy.ask("POST", "/", (), b"body").status == 200
+    assert server.last.body == b"body" and server.n_connections == n
+
+
+def test_2_needs_the_server_to_agree(start, start_secure, pair):
+    proxy = start(policy(pair, start_secure("http/1.1"), "2"))
+    assert proxy.ask().status == 502
+    until(lambda: "did not agree" in proxy.stderr(), "the reason in the log")
+
+
+def test_1_1_is_not_asked_for_2(start, start_secure, pair):
+    server = start_secure("http/1.1", "h2")
+    proxy = start(policy(pair, server, "1.1"))
+    assert proxy.ask().status == 200
+
+
+def test_a_server_that_is_verified_by_another_authority_is_502(start, start_secure, pair, tmp_path):
+    other = Authority(tmp_path / "other")
+    proxy = start(policy((other.certificate,), start_secure("h2"), "auto"))
+    assert proxy.ask().status == 502
+
+
+def test_max_connections_and_auto(start, start_secure, pair):
+    """The slots of streams become those of connections."""
+    server = start_secure("http/1.1")
+    proxy = start(policy(pair, server, "auto", ", max_connections: 2"))
+    statuses = []
+    threads = [threading.Thread(target=lambda: statuses.append(proxy.ask().status)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 8
+
+
+@pytest.mark.parametrize("protocol", ["2", "auto"])
+def test_checks_of_health_by_http_2(start, start_secure, pair, protocol):
+    def behave(peer, request):
+        peer.answer(request.stream, status=503 if request.path == "/well" and is_sick else 200)
+
+    is_sick = []
+    server = start_secure("h2", behave=behave)
+    health = ", health: {path: /well, interval: 50ms, fall: 2, rise: 1, timeout: 10s}"
+    proxy = start(policy(pair, server, protocol, health))
+    until(lambda: any(r.path == "/well" for r in server.requests), "a check")
+    check = next(r for r in server.requests if r.path == "/well")
+    assert (check.get(":method"), check.get(":authority"), check.get("user-agent")) == (
+        "GET", f"127.0.0.1:{server.port}", "sluice")
+    is_sick.append(True)
+    until(lambda: "server is down" in proxy.stderr(), "the server to be down")
+    is_sick.clear()
+    until(lambda: "server is up" in proxy.stderr(), "the server to be up")
+    assert proxy.ask().status == 200

@@ -1,0 +1,475 @@
+"""HTTP/2 to servers: many requests on a connection, from clients of either version."""
+
+import socket
+import threading
+import time
+
+import pytest
+from hyperframe.frame import GoAwayFrame, PingFrame, SettingsFrame, WindowUpdateFrame
+
+from harness.client import Client
+from harness.http2 import Http2Client
+from harness.http2_server import Http2Server
+from harness.message import Cut
+from harness.ports import free_port
+from harness.wait import until
+
+LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\n"
+MIB = 1 << 20
+
+
+@pytest.fixture(name="start_server")
+def a_server():
+    servers = []
+
+    def begin(*args, **kwargs):
+        servers.append(Http2Server(*args, **kwargs))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+        assert not server.failures, server.failures
+
+
+@pytest.fixture(name="connect")
+def a_connect():
+    clients = []
+
+    def connect(proxy, **options):
+        clients.append(Http2Client(proxy.address, **options))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.sock.close()
+
+
+def policy(*servers, more="", **sections):
+    urls = ", ".join(f'"{server if isinstance(server, str) else server.url}"' for server in servers)
+    extra = "".join(f"{key}: {value}\n" for key, value in sections.items())
+    return f"{LISTEN}{extra}upstreams: {{api: {{servers: [{urls}]{more}}}}}\nroutes: [{{upstream: api}}]\n"
+
+
+def never(_peer, _request):
+    """No answer."""
+
+
+def test_a_request_by_http_1_1_comes_as_fields(start, start_server):
+    server = start_server()
+    proxy = start(policy(server))
+    answer = proxy.ask("POST", "/a?b", [("X-Name", "Value  x"), ("TE", "trailers"), ("Connection", "x-hop"),
+                                       ("X-Hop", "1"), ("Cookie", "a=b")], b"body")
+    assert (answer.status, answer.body) == (200, b"ok\n")
+    fields = dict(server.last.fields)
+    assert [fields[name] for name in (":method", ":scheme", ":path")] == ["POST", "http", "/a?b"]
+    assert fields[":authority"] == f"127.0.0.1:{proxy.port}" or fields[":authority"]
+    assert (fields["x-name"], fields["te"], fields["content-length"]) == ("Value  x", "trailers", "4")
+    assert not {"x-hop", "connection", "host", "transfer-encoding"} & set(fields)
+    assert fields["via"].startswith("1.1 sluice-") and server.last.body == b"body"
+    assert [name for name, _ in server.last.fields][:3] == [":method", ":scheme", ":path"]
+    assert all(name == name.lower() for name, _ in server.last.fields)
+
+
+def test_the_same_request_by_either_version_comes_the_same(start, start_server, connect):
+    server = start_server()
+    proxy = start(policy(server))
+    more = [("accept", "x/y"), ("x-a", "b, c"), ("user-agent", "t")]
+    assert proxy.ask("PUT", "/p?q=%20", [("Host", "a.test"), *more], b"12345").status == 200
+    assert connect(proxy).ask(method="PUT", path="/p?q=%20", authority="a.test",
+                              more=[*more, ("content-length", "5")], body=b"12345").status == 200
+    first, second = ({name: value for name, value in request.fields if name not in ("x-request-id", "via")}
+                     for request in server.requests)
+    assert first == second and server.requests[0].body == server.requests[1].body
+
+
+def test_requests_at_a_time_share_a_connection(start, start_server, connect):
+    server = start_server(behave=never)
+    proxy = start(policy(server))
+    client = connect(proxy)
+    streams = [client.begin(path=f"/{i}") for i in range(30)]
+    server.wait_for(30)
+    for request in reversed(server.requests):
+        request.peer.answer(request.stream, request.path.encode())
+    for i, stream in enumerate(streams):
+        assert client.answer(stream).body == b"/%d" % i
+    assert len(server.peers) == 1
+    assert all(line["upstream"] == server.url for line in proxy.log_lines(30))
+
+
+def test_the_streams_that_the_server_grants_are_kept_to(start, start_server, connect):
+    server = start_server(behave=never, settings={SettingsFrame.MAX_CONCURRENT_STREAMS: 2})
+    proxy = start(policy(server))
+    client = connect(proxy)
+    first = client.begin()
+    server.wait_for(1).peer.answer(1)  # its SETTINGS have come
+    assert client.answer(first).status == 200
+    streams = [client.begin() for _ in range(5)]
+    server.wait_for(6)
+    assert sorted(sum(1 for r in server.requests[1:] if r.peer is peer) for peer in server.peers) == [1, 2, 2]
+    for request in server.requests[1:]:
+        request.peer.answer(request.stream)
+    assert all(client.answer(stream).status == 200 for stream in streams)
+
+
+def test_a_stream_above_goaway_is_asked_again_whatever_its_method(start, start_server, connect):
+    server = start_server(behave=never)
+    proxy = start(policy(server))
+    client = connect(proxy)
+    kept, lost = client.begin(method="POST"), None
+    peer = server.wait_for(1).peer
+    lost = client.begin(method="POST", path="/again")
+    server.wait_for(2)
+    peer.send(GoAwayFrame(0, last_stream_id=1))
+    again = server.wait_for(3)
+    assert again.path == "/again" and again.peer is not peer
+    again.peer.answer(again.stream, b"second")
+    assert client.answer(lost).body == b"second"
+    peer.answer(1, b"first")
+    assert client.answer(kept).body == b"first"
+    until(lambda: peer.is_closed, "the first connection to end")
+
+
+def test_a_refused_stream_is_asked_again_on_another_connection(start, start_server):
+    def behave(peer, request):
+        if peer.number == 1 and request.path == "/again":
+            peer.reset(request.stream, "REFUSED_STREAM")
+        else:
+            peer.answer(request.stream)
+
+    server = start_server(behave)
+    proxy = start(policy(server))
+    assert proxy.ask().status == 200
+    assert proxy.ask("DELETE", "/again").status == 200
+    assert proxy.ask("POST", "/again", [("Content-Length", "0")]).status == 200
+
+
+def test_a_server_that_refuses_every_stream_is_given_up(start, start_server):
+    server = start_server(lambda peer, request: peer.reset(request.stream, "REFUSED_STREAM"))
+    assert start(policy(server)).ask("POST", "/", [("Content-Length", "0")]).status == 502
+    assert len(server.requests) <= 4
+
+
+@pytest.mark.parametrize("code", ["CANCEL", "INTERNAL_ERROR", "PROTOCOL_ERROR", "NO_ERROR", "HTTP_1_1_REQUIRED"])
+def test_a_reset_before_the_head_is_502(start, start_server, code):
+    server = start_server(lambda peer, request: peer.reset(request.stream, code))
+    proxy = start(policy(server))
+    assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+    assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+    assert len(server.peers) == 1
+
+
+def test_a_reset_within_the_body_cuts_the_answer(start, start_server, connect):
+    def behave(peer, request):
+        peer.head(request.stream)
+        peer.data(request.stream, b"half")
+        peer.reset(request.stream, "INTERNAL_ERROR")
+
+    proxy = start(policy(start_server(behave)))
+    client = connect(proxy)
+    answer = client.answer(client.begin())
+    assert answer.reset == "INTERNAL_ERROR" and not answer.is_ended
+    with pytest.raises(Cut):
+        proxy.ask()
+
+
+def test_an_answer_before_the_end_of_the_request_is_whole(start, start_server, connect):
+    """The server has heard enough: it resets the stream without an error."""
+    def on_head(peer, request):
+        peer.answer(request.stream, b"enough", status=413)
+        peer.reset(request.stream, "NO_ERROR")
+
+    server = start_server(behave=never, on_head=on_head)
+    proxy = start(policy(server))
+    client = connect(proxy)
+    stream = client.begin(method="POST", ends=False)
+    answer = client.answer(stream)
+    assert (answer.status, answer.body) == (413, b"enough")
+
+
+HEAD = [(":status", "200")]
+BAD = {
+    "no status": [("a", "b")],
+    "two": [*HEAD, *HEAD],
+    "a status of two digits": [(":status", "20")],
+    "a status of letters": [(":status", "2xx")],
+    "101": [(":status", "101")],
+    "upper case": [*HEAD, ("A", "b")],
+    "a line in a value": [*HEAD, ("a", "b\r\nc: d")],
+    "a NUL": [*HEAD, ("a", "b\0")],
+    "an empty name": [*HEAD, ("", "b")],
+    "white space around a value": [*HEAD, ("a", " b")],
+    "Connection": [*HEAD, ("connection", "close")],
+    "Transfer-Encoding": [*HEAD, ("transfer-encoding", "chunked")],
+    "a pseudo-field of requests": [*HEAD, (":path", "/")],
+    "late": [("a", "b"), *HEAD],
+    "two lengths": [*HEAD, ("content-length", "3"), ("content-length", "3")],
+    "a length of letters": [*HEAD, ("content-length", "x")],
+}
+
+
+@pytest.mark.parametrize("lines", BAD.values(), ids=BAD.keys())
+def test_a_malformed_head_is_502_and_the_connection_goes_on(start, start_server, lines):
+    def behave(peer, request):
+        if request.path == "/bad":
+            peer.head(request.stream, more=lines)
+        else:
+            peer.answer(request.stream)
+
+    server = start_server(behave)
+    proxy = start(policy(server))
+    assert proxy.ask(path="/bad").status == 502
+    assert proxy.ask().status == 200
+    assert len(server.peers) == 1
+    until(lambda: server.requests[0].reset is not None, "the stream to be reset")
+
+
+@pytest.mark.parametrize("length, body", [("5", b"abc"), ("2", b"abc"), ("3", b"")])
+def test_a_body_that_is_not_its_length_never_looks_whole(start, start_server, connect, length, body):
+    def behave(peer, request):
+        peer.head(request.stream, fields=[("content-length", length)])
+        peer.data(request.stream, body, ends=True)
+
+    proxy = start(policy(start_server(behave)))
+    client = connect(proxy)
+    answer = client.answer(client.begin())
+    assert answer.reset or answer.status == 502
+
+
+@pytest.mark.parametrize("frames", [
+    b"\0\0\1\0\0\0\0\0\1x",  # DATA before the head
+    b"\0\0\0\4\0\0\0\0\1",  # SETTINGS on a stream
+    b"\0\0\4\3\0\0\0\0\7\0\0\0\0",  # RST_STREAM on a stream that is idle
+    b"\0\0\1\1\4\0\0\0\1\xff",  # a block that is no HPACK
+    b"HTTP/1.1 200 OK\r\n\r\n",
+], ids=["data", "settings", "idle", "hpack", "http/1.1"])
+def test_frames_that_break_a_rule_are_502(start, start_server, frames):
+    proxy = start(policy(start_server(lambda peer, request: peer.send_raw(frames))))
+    assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+
+
+def test_a_server_of_http_1_1_is_502(start):
+    with socket.create_server(("127.0.0.1", free_port())) as listener:
+        proxy = start(policy(f"h2c://127.0.0.1:{listener.getsockname()[1]}"))
+        with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+            server, _ = listener.accept()
+            server.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            assert client.read().status == 502
+            server.close()
+
+
+def test_interim_heads_and_trailers_pass(start, start_server, connect):
+    def behave(peer, request):
+        peer.head(request.stream, 103, [("link", "</a>")])
+        peer.answer(request.stream, b"body", trailers=[("x-sum", "1"), ("grpc-status", "0")])
+
+    proxy = start(policy(start_server(behave)))
+    client = connect(proxy)
+    answer = client.answer(client.begin(more=[("te", "trailers")]))
+    assert [dict(head)[":status"] for head in answer.heads] == ["103", "200"]
+    assert answer.body == b"body" and dict(answer.trailers) == {"x-sum": "1", "grpc-status": "0"}
+    answer = client.answer(client.begin())
+    assert answer.body == b"body" and answer.trailers is None
+
+
+def test_an_answer_to_head_and_answers_without_a_body(start, start_server, connect):
+    def behave(peer, request):
+        if request.path == "/204":
+            peer.head(request.stream, 204, ends=True)
+        elif request.path == "/empty":
+            peer.head(request.stream, 200, ends=True)
+        else:
+            peer.head(request.stream, 200, [("content-length", "1000")], ends=True)
+
+    proxy = start(policy(start_server(behave)))
+    client = connect(proxy)
+    assert client.ask(method="HEAD").fields["content-length"] == "1000"
+    assert client.ask(path="/204").status == 204
+    assert (client.ask(path="/empty").body, proxy.ask(path="/empty").body) == (b"", b"")
+    assert proxy.ask("HEAD").status == 200
+    assert proxy.ask(path="/204").status == 204
+
+
+def test_long_heads_pass_up_to_max_head(start, start_server):
+    def behave(peer, request):
+        peer.answer(request.stream, fields=[(f"x-{i}", "y" * 1000) for i in range(int(request.path[1:]))])
+
+    server = start_server(behave)
+    proxy = start(policy(server))
+    answer = proxy.ask(path="/50")
+    assert answer.status == 200 and answer.get("x-49") == "y" * 1000
+    assert proxy.ask(path="/70").status == 502
+    assert proxy.ask(path="/1").status == 200
+
+
+def test_a_client_that_leaves_cancels_its_stream_alone(start, start_server, connect):
+    server = start_server(behave=never)
+    proxy = start(policy(server))
+    client = connect(proxy)
+    gone, stays = client.begin(), client.begin()
+    server.wait_for(2)
+    client.reset(gone)
+    until(lambda: server.requests[0].reset == "CANCEL", "the stream to be reset")
+    server.requests[1].peer.answer(server.requests[1].stream)
+    assert client.answer(stays).status == 200
+    assert len(server.peers) == 1
+
+
+def test_a_slow_reader_holds_back_its_stream_alone(start, start_server, connect):
+    body = bytes(range(256)) * 4096
+
+    def behave(peer, request):
+        if request.path == "/quick":
+            peer.answer(request.stream)
+        else:
+            peer.answer_in_time(request.stream, body)
+
+    server = start_server(behave)
+    proxy = start(policy(server))
+    client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
+    slow = client.begin(path="/slow")
+    client.read_until(lambda: len(client.answer_of(slow).body) == 10)
+    other = connect(proxy)
+    for _ in range(20):
+        assert other.ask(path="/quick").status == 200
+    assert server.peers[0].window(1) <= 2 * 65535  # what it may have sent: the proxy holds no more
+    client.send(WindowUpdateFrame(slow, window_increment=len(body)))
+    assert client.answer(slow).body == body
+    assert len(server.peers) == 1
+
+
+def test_long_bodies_pass_both_ways(start, start_server, connect):
+    body = bytes(range(256)) * 4096 * 3
+    server = start_server(lambda peer, request: peer.answer_in_time(request.stream, request.body))
+    proxy = start(policy(server, max="{body: 1GiB}"))
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(proxy.ask("POST", "/", (), body).body))
+               for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [body] * 4
+
+
+def test_an_upload_waits_for_the_window_of_the_server(start, start_server):
+    server = start_server(settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
+    proxy = start(policy(server))
+    assert proxy.ask().status == 200  # its SETTINGS have come
+    with Client(proxy.address) as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100000)
+        request = server.wait_for(2)
+        until(lambda: len(request.body) == 10, "what the window allows")
+        request.peer.send(WindowUpdateFrame(request.stream, window_increment=200000))
+        assert client.read().status == 200
+    assert request.body == b"x" * 100000
+
+
+def test_a_chunked_body_is_passed_as_it_comes(start, start_server):
+    server = start_server()
+    proxy = start(policy(server))
+    with Client(proxy.address) as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        request = server.wait_for(1)
+        until(lambda: request.body == b"abc", "the first piece")
+        client.send(b"2\r\nde\r\n0\r\n\r\n")
+        assert client.read().status == 200
+    assert request.body == b"abcde" and request.get("content-length") is None
+
+
+def test_a_connection_without_streams_ends_after_its_timeout(start, start_server):
+    server = start_server()
+    proxy = start(policy(server, more=", timeout: {idle: 100ms}"))
+    assert proxy.ask().status == 200
+    until(lambda: server.peers[0].is_closed, "the connection to end")
+    assert server.peers[0].goaway == "NO_ERROR"
+    assert proxy.ask().status == 200
+    assert len(server.peers) == 2
+
+
+def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_server):
+    server = start_server(behave=never)
+    proxy = start(policy(server, timeouts="{ping: 200ms}"))
+    with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        peer = server.wait_for(1).peer
+        until(lambda: sum(isinstance(frame, PingFrame) and "ACK" not in frame.flags for frame in peer.frames) > 2,
+              "PINGs, one after the other")
+        peer.answer(1)
+        assert client.read().status == 200
+
+
+def test_a_server_that_does_not_answer_pings_is_gone(start, start_server):
+    server = start_server(behave=never, answers_pings=False)
+    proxy = start(policy(server, timeouts="{ping: 100ms}"))
+    assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+    until(lambda: server.peers[0].is_closed, "the connection to end")
+
+
+def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_server):
+    def behave(peer, request):
+        if request.path != "/stall":
+            peer.answer(request.stream)
+
+    server = start_server(behave)
+    proxy = start(policy(server, more=", timeout: {response: 300ms}"))
+    assert proxy.ask(path="/stall").status == 504
+    until(lambda: server.requests[0].reset == "CANCEL", "the stream to be reset")
+    assert proxy.ask().status == 200
+    assert len(server.peers) == 1
+
+
+def test_max_connections_counts_streams(start, start_server, connect):
+    server = start_server(behave=never)
+    proxy = start(policy(server, more=", max_connections: 2"))
+    client = connect(proxy)
+    streams = [client.begin(path=f"/{i}") for i in range(3)]
+    server.wait_for(2)
+    client.pong()
+    assert len(server.requests) == 2 and len(server.peers) == 1
+    server.requests[0].peer.answer(server.requests[0].stream)
+    assert client.answer(streams[0]).status == 200
+    third = server.wait_for(3)
+    assert third.path == "/2" and third.peer is server.peers[0]
+    for request in server.requests[1:]:
+        request.peer.answer(request.stream)
+    assert all(client.answer(stream).status == 200 for stream in streams[1:])
+
+
+def test_a_server_that_is_gone_is_passed_over(start, start_server):
+    gone, server = start_server(), start_server()
+    gone.stop()
+    proxy = start(policy(gone, server))
+    assert [proxy.ask().status for _ in range(4)] == [200] * 4
+
+
+def test_a_connection_that_dies_with_its_requests(start, start_server, connect):
+    """Those that may be repeated are, once each."""
+    def behave(peer, request):
+        if peer.number > 1:
+            peer.answer(request.stream)
+
+    server = start_server(behave)
+    proxy = start(policy(server))
+    client = connect(proxy)
+    streams = [client.begin(method=method) for method in ("GET", "POST", "GET")]
+    server.wait_for(3)
+    server.peers[0].close()
+    statuses = [client.answer(stream).status for stream in streams]
+    assert statuses[1] == 502 and set(statuses) <= {200, 502}
+
+
+def test_an_upgrade_is_not_offered(start, start_server):
+    server = start_server()
+    proxy = start(policy(server))
+    answer = proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket"),
+                                    ("Sec-WebSocket-Key", "x"), ("Sec-WebSocket-Version", "13")])
+    assert answer.status == 200 and server.last.get("upgrade") is None
+
+
+def test_reload_and_stop_end_connections_in_order(start, start_server):
+    server = start_server()
+    proxy = start(policy(server))
+    assert proxy.ask().status == 200
+    proxy.stop()
+    until(lambda: server.peers[0].is_closed, "the connection to end")
+    assert server.peers[0].goaway == "NO_ERROR"
