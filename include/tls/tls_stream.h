@@ -104,6 +104,10 @@ MUST_USE enum status tls_connect(struct tls_worker *worker, struct stream *strea
                                  struct tls_client_sessions *sessions,
                                  const struct tls_handler *handler);
 
+/* Offer HTTP/1.1 alone by ALPN on @stream, whose handshake was just begun by tls_connect(). False:
+ * no memory. */
+MUST_USE bool tls_offer_http_1_1(const struct stream *stream);
+
 /* --- what a handshake has agreed on; the stream is over TLS and not closed --- */
 
 bool tls_is_used(const struct stream *stream);

@@ -596,6 +596,12 @@ unsigned tls_alpn_of(const struct stream *stream)
     return len == 2 ? ALPN_H2 : ALPN_HTTP_1_1;
 }
 
+bool tls_offer_http_1_1(const struct stream *stream)
+{
+    static const unsigned char HTTP_1_1[] = "\10http/1.1";
+    return SSL_set_alpn_protos(tls_ssl_of(stream), HTTP_1_1, sizeof(HTTP_1_1) - 1) == 0;
+}
+
 struct span tls_server_name_of(const struct stream *stream)
 {
     const char *name = SSL_get_servername(tls_ssl_of(stream), TLSEXT_NAMETYPE_host_name);

@@ -1,5 +1,6 @@
 """HTTP/2 over TLS to servers: what ALPN agrees on, and checks of health by either version."""
 
+import socket
 import ssl
 import threading
 
@@ -9,6 +10,7 @@ from harness import message
 from harness.certificates import Authority
 from harness.http2 import Http2Client
 from harness.http2_server import Http2Server
+from harness.ports import free_port
 from harness.upstream import Upstream
 from harness.wait import until
 
@@ -138,3 +140,23 @@ def test_checks_of_health_by_http_2(start, start_secure, pair, protocol):
     is_sick.clear()
     until(lambda: "server is up" in proxy.stderr(), "the server to be up")
     assert proxy.ask().status == 200
+
+
+def test_an_upgrade_goes_by_http_1_1(start, pair):
+    """The server would speak HTTP/2: for an upgrade it is not offered."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair[1:])
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_server(("127.0.0.1", free_port())) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        proxy = start(f"{LISTEN}upstreams: {{api: {{servers: ['https://{address}'], protocol: auto, "
+                      f"tls: {{ca: {pair[0]}}}, timeout: {{connect: 20s}}}}}}\n"
+                      "routes: [{upstream: api, upgrade: [websocket]}]\n")
+        with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n") as client:
+            sock, _ = listener.accept()
+            with context.wrap_socket(sock, server_side=True) as server:
+                assert server.selected_alpn_protocol() == "http/1.1"
+                head = message.Reader(server).head()
+                assert b"Upgrade: websocket" in head
+                server.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhi")
+                assert client.read().status == 101

@@ -15,11 +15,13 @@
 #include "policy/key.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/hop_by_hop.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"
 
 enum {
+    OFFER_BYTES = 512,
     CONNECT_TIMEOUTS_MAX = 3, /* per request: a client does not wait for 256 dead servers */
 };
 
@@ -108,6 +110,15 @@ static enum upstream_use use_of(const struct exchange *exchange)
                                                                                   : UPSTREAM_SURE;
 }
 
+static bool offers_upgrade(const struct exchange *exchange)
+{
+    char buffer[OFFER_BYTES];
+    struct text text = text_of(buffer, sizeof(buffer));
+    const struct head *request = &exchange->request;
+    return request->has_upgrade &&
+           (upgrade_write_offer(request, exchange->evaluation.route, &text) || text.truncated);
+}
+
 /* The exchange as the user of an upstream connection. */
 static struct upstream_user *user_of(struct exchange *exchange)
 {
@@ -120,6 +131,7 @@ static struct upstream_user *user_of(struct exchange *exchange)
         .n_fields_max = spec->n_fields_max,
         .head_bytes_max = spec->head_bytes_max,
         .is_head_request = exchange_is_head_request(exchange),
+        .needs_http1 = spec->may_speak_http2 && offers_upgrade(exchange),
         .takes_pipes = exchange->client->tls == NULL && !exchange->client->is_http2,
     };
     return &exchange->upstream_user;

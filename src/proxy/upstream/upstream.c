@@ -341,8 +341,10 @@ static void secure(struct upstream *upstream)
 {
     static const struct tls_handler HANDLER = {.on_done = on_secured};
     const enum status status = upstream_name_secure(upstream->server, &upstream->stream, &HANDLER);
-    if (status != STATUS_OK) {
-        fail_insecure(upstream, status_text(status));
+    const bool is_http1 =
+        upstream->http2 == NULL && upstream->server->group->spec->protocol == UPSTREAM_AUTO;
+    if (status != STATUS_OK || (is_http1 && !tls_offer_http_1_1(&upstream->stream))) {
+        fail_insecure(upstream, status_text(status != STATUS_OK ? status : STATUS_NO_MEMORY));
     }
 }
 

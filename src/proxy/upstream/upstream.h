@@ -89,8 +89,8 @@ struct upstream_user {
     struct field *fields;       /* of that head: an array of n_fields_max */
     size_t n_fields_max;
     size_t head_bytes_max;
-    bool is_head_request; /* a HEAD: its answer has no body */
-    bool takes_pipes;     /* on_pipe() may be called */
+    bool is_head_request;          /* a HEAD: its answer has no body */
+    bool takes_pipes, needs_http1; /* on_pipe() may be called; the request offers an upgrade */
 };
 
 enum upstream_phase {

@@ -197,6 +197,14 @@ static bool acquire_slot(struct upstream_server *server)
     return true;
 }
 
+/* An upgrade needs HTTP/1.1, which a server may speak that is asked by ALPN. */
+static bool goes_on_stream(const struct upstream_server *server, const struct upstream_user *user)
+{
+    const bool may_choose =
+        !server->endpoint->is_h2c && server->group->spec->protocol == UPSTREAM_AUTO;
+    return upstream_speaks_http2(server) && !(user->needs_http1 && may_choose);
+}
+
 /* Take a stream of @server, for which the caller has a slot. On failure it is released. */
 static enum status take_stream(struct upstream_server *server, struct upstream_user *user,
                                enum upstream_use use, struct upstream **upstream, bool *is_ready)
@@ -221,7 +229,7 @@ enum status upstream_acquire(struct upstream_server *server, struct upstream_use
 {
     struct upstream *taken = take_idle(server, use);
     *is_ready = taken != NULL;
-    if (taken == NULL && UNLIKELY(upstream_speaks_http2(server))) {
+    if (taken == NULL && UNLIKELY(goes_on_stream(server, user))) {
         return acquire_slot(server) ? take_stream(server, user, use, upstream, is_ready)
                                     : STATUS_IN_USE;
     }
@@ -259,7 +267,7 @@ enum status upstream_acquire_granted(struct upstream_user *user,
                                      struct upstream **upstream, bool *is_ready)
 {
     struct upstream *taken;
-    if (grant->fd < 0 && UNLIKELY(upstream_speaks_http2(grant->server))) {
+    if (grant->fd < 0 && UNLIKELY(goes_on_stream(grant->server, user))) {
         return take_stream(grant->server, user, use, upstream, is_ready);
     }
     enum status status = make(grant->server, grant, false, &taken);
