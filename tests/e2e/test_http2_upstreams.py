@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame, PingFrame, SettingsFrame, WindowUpdateFrame
+from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.client import Client
 from harness.http2 import Http2Client
@@ -473,3 +473,19 @@ def test_reload_and_stop_end_connections_in_order(start, start_server):
     proxy.stop()
     until(lambda: server.peers[0].is_closed, "the connection to end")
     assert server.peers[0].goaway == "NO_ERROR"
+
+
+def test_trailers_of_a_request_pass_between_sides_of_http_2(start, start_server, connect):
+    def trail(client, stream, lines):
+        frame = HeadersFrame(stream, client.encoder.encode(lines), flags=["END_HEADERS", "END_STREAM"])
+        client.send(frame)
+
+    server = start_server()
+    proxy = start(policy(server))
+    client = connect(proxy)
+    for body in (b"", b"abc"):
+        stream = client.begin(method="POST", ends=False)
+        client.data(stream, body)
+        trail(client, stream, [("x-sum", "1"), ("content-type", "a/b"), ("x-forwarded-for", "1.2.3.4"), ("host", "b")])
+        assert client.answer(stream).status == 200
+        assert server.last.body == body and server.last.trailers == [("x-sum", "1")]

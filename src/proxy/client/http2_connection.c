@@ -452,7 +452,10 @@ static bool handle(struct http2_connection *connection, const struct http2_event
         return true;
     case HTTP2_BODY:
         return http2_request_on_body(request, event->piece, event->is_last);
-    case HTTP2_TRAILERS: /* they are dropped, as those of HTTP/1.1 are */
+    case HTTP2_TRAILERS:
+        if (request->exchange != NULL) {
+            exchange_on_trailers(request->exchange, connection->room.head);
+        }
         return http2_request_on_body(request, span_of(NULL, 0), true);
     case HTTP2_BAD_TRAILERS:
         request->is_body_ended = true;

@@ -100,7 +100,6 @@ struct exchange {
     bool has_upstream_ended;    /* its side of the tunnel */
     char *trailers;             /* memory for the upstream's; NULL: they are dropped */
     struct response out;
-
     struct exchange_buffer *buffer; /* the start of the request's body; NULL: none is kept */
 
     uint64_t started_us;         /* monotonic: the first byte of the request */
@@ -162,6 +161,8 @@ MUST_USE size_t exchange_body_room(struct exchange *exchange);
  * until client_ops.pump is called again. */
 MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
+/* Trailers of the request have come, before its last piece: keep those that may be passed on. */
+void exchange_on_trailers(struct exchange *exchange, const struct head *trailers);
 /* No more of the body is available now. False: as above. */
 MUST_USE bool exchange_on_body_blocked(struct exchange *exchange);
 
@@ -185,7 +186,6 @@ void exchange_on_client_drained(struct exchange *exchange);
 bool exchange_is_head_request(const struct exchange *exchange);
 
 /* --- long pieces of a body, through a pipe --- */
-
 /* Long body pieces of an exchange, moved through a pipe without being read: see net/pipe.h. Each
  * belongs to a body of known length whose head has gone out, and is not the last piece. */
 

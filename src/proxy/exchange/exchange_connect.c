@@ -130,6 +130,8 @@ static struct upstream_user *user_of(struct exchange *exchange)
         .fields = exchange->fields + exchange->request.n_fields,
         .n_fields_max = spec->n_fields_max,
         .head_bytes_max = spec->head_bytes_max,
+        .trailers = exchange->upstream_user.trailers,
+        .n_trailers = exchange->upstream_user.n_trailers,
         .is_head_request = exchange_is_head_request(exchange),
         .needs_http1 = spec->may_speak_http2 && offers_upgrade(exchange),
         .takes_pipes = exchange->client->tls == NULL && !exchange->client->is_http2,

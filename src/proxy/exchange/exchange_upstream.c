@@ -105,6 +105,30 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
     return exchange_send_pieces(exchange, &piece, 1, last);
 }
 
+void exchange_on_trailers(struct exchange *exchange, const struct head *trailers)
+{
+    const struct route *route = exchange->evaluation.route;
+    struct arena *arena = &exchange->arena;
+    if (route == NULL || route->upstream == NULL || !route->upstream->may_speak_http2) {
+        return;
+    }
+    struct field *kept = arena_alloc(arena, (trailers->n_fields + 1) * sizeof(*kept));
+    size_t n = 0;
+    for (size_t i = 0; kept != NULL && i < trailers->n_fields; i++) {
+        const struct field *field = &trailers->fields[i];
+        if (trailer_of_request_passes(field, route)) {
+            const struct field copy = {.name = arena_copy(arena, field->name),
+                                       .value = arena_copy(arena, field->value)};
+            if (copy.name.data == NULL || copy.value.data == NULL) {
+                return;
+            }
+            kept[n++] = copy;
+        }
+    }
+    exchange->upstream_user.trailers = kept;
+    exchange->upstream_user.n_trailers = n;
+}
+
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
 {
     return exchange->state == EXCHANGE_FORWARD && !upstream_owes_head(exchange->upstream) &&

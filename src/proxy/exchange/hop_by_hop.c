@@ -154,6 +154,17 @@ static bool may_pass(struct span name, const struct head *response, const struct
            !names(response, FIELD_CONNECTION, name) && !is_redacted(name, route);
 }
 
+bool trailer_of_request_passes(const struct field *field, const struct route *route)
+{
+    for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
+        if (span_equals_ignore_case(field->name, NEVER[i])) {
+            return false;
+        }
+    }
+    return field->id == FIELD_OTHER && !field_is_underscore_variant(field->name) &&
+           (route->edits == NULL || !field_edits_drop(&route->edits->request, field));
+}
+
 struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,
                           const struct route *route)
 {

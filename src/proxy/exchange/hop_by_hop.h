@@ -28,8 +28,12 @@ MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *r
                                const struct head *response, struct span *protocol);
 
 /* --- trailers of a response: whether its client takes them, and which may be passed on. Trailers
- * of a request are always dropped: a client cannot know that a server takes them (RFC 9110 sections
- * 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
+ * of a request pass from HTTP/2 to HTTP/2 and are dropped else: a client of HTTP/1.1 cannot know
+ * that a server takes them (RFC 9110 sections 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
+
+/* Whether the trailer @field of a request may be passed on: none that frames, routes or identifies,
+ * or that @route removes or sets itself. */
+bool trailer_of_request_passes(const struct field *field, const struct route *route);
 
 /* Whether @request has `TE: trailers`. Connection should list TE beside it (RFC 9110 section
  * 10.1.4), but Go's clients leave that out. */

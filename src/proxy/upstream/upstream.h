@@ -89,6 +89,8 @@ struct upstream_user {
     struct field *fields;       /* of that head: an array of n_fields_max */
     size_t n_fields_max;
     size_t head_bytes_max;
+    const struct field *trailers; /* n_trailers of the request; by HTTP/2 alone */
+    size_t n_trailers;
     bool is_head_request;          /* a HEAD: its answer has no body */
     bool takes_pipes, needs_http1; /* on_pipe() may be called; the request offers an upgrade */
 };
@@ -153,7 +155,6 @@ void upstream_end_head(struct upstream *upstream, const struct text *text, bool 
  * send the head if it is not sent yet. With STREAM_BLOCKED they are borrowed until on_drained(). */
 MUST_USE enum stream_result upstream_send(struct upstream *upstream, const struct span *pieces,
                                           int n_pieces, bool last);
-
 /* Send the bytes in @pipe. They belong to a body of known length and are not its end; the head must
  * have been sent. With STREAM_BLOCKED @pipe stays borrowed until on_drained(). */
 MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
@@ -185,7 +186,6 @@ static inline bool upstream_owes_head(const struct upstream *upstream)
 /* The user can take more: pass on the response until the user blocks, no data is left, or the body
  * ends. The connection may be gone when this returns. */
 void upstream_pump(struct upstream *upstream);
-
 /* The request is over and the response was read to its end: keep the connection for another request
  * if both sides allow it. Otherwise close it. */
 void upstream_release(struct upstream *upstream, uint64_t now_us);

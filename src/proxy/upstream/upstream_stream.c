@@ -180,7 +180,10 @@ static bool send_next(struct upstream_stream *stream)
         const struct span piece = stream->pieces[stream->next_piece++];
         const bool is_last = stream->is_last && stream->next_piece == stream->n_pieces;
         if (piece.len > 0 || is_last) {
-            http2_stream_send(&stream->stream, piece, is_last, NULL);
+            const struct upstream_user *user = stream->upstream.user;
+            const struct http2_fields trailers = {user->trailers, user->n_trailers};
+            http2_stream_send(&stream->stream, piece, is_last,
+                              is_last && trailers.n > 0 ? &trailers : NULL);
             return true;
         }
     }
@@ -198,7 +201,8 @@ static enum stream_result send_pieces(struct upstream *upstream, const struct sp
         stream->pieces[i] = pieces[i];
         n_bytes += pieces[i].len;
     }
-    const bool ends_with_head = upstream->out_head.len > 0 && n_bytes == 0 && last;
+    const bool ends_with_head =
+        upstream->out_head.len > 0 && n_bytes == 0 && last && upstream->user->n_trailers == 0;
     upstream_http2_wake(http2);
     if (upstream->out_head.len > 0 && !open_stream(stream, ends_with_head)) {
         return STREAM_BROKEN;
