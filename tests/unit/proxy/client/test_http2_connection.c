@@ -21,14 +21,19 @@ static const char OK_HI[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 static struct stage stage;
 static struct http2_client client;
 
-static void open_with(const char *more)
+static void open_with_window(const char *more, uint32_t window)
 {
     char policy[512];
     (void)snprintf(policy, sizeof(policy),
                    "listen: {address: 127.0.0.1:0, http: 2}\n%supstream: http://127.0.0.1:PORT\n",
                    more);
     stage_open(&stage, policy);
-    http2_client_open(&client, &stage, WINDOW);
+    http2_client_open(&client, &stage, window);
+}
+
+static void open_with(const char *more)
+{
+    open_with_window(more, WINDOW);
 }
 
 static void teardown(void)
@@ -473,6 +478,49 @@ START_TEST(a_resting_connection_gives_way_with_goaway)
 }
 END_TEST
 
+/* How long after @since_us, monotonic, the connection may be evicted. */
+static uint64_t evictable_after_us(uint64_t since_us)
+{
+    return atomic_load(&only_connection()->candidate.evictable_from_us) - since_us;
+}
+
+START_TEST(half_a_head_gives_way_after_a_second)
+{
+    open_with("");
+    const uint64_t begin_us = clock_monotonic_us();
+    http2_client_frame(&client, 1, 1, 1, "\x82", 1); /* without END_HEADERS */
+    iterations_for(stage.worker.env.loop, 20);
+    ck_assert_uint_ge(evictable_after_us(begin_us), EVICTION_HEAD_GRACE_US);
+    ck_assert_uint_lt(evictable_after_us(begin_us), 20 * EVICTION_HEAD_GRACE_US);
+    ck_assert_int_eq(evict(), EVICTED_HEAD);
+    ck_assert_ptr_nonnull(strstr(http2_client_read_to_end(&client), "goaway"));
+}
+END_TEST
+
+START_TEST(answers_whose_window_is_closed_give_way_a_second_after_the_first)
+{
+    open_with_window("", 0);
+    http2_client_ask(&client, 1, "GET", "", CLIENT_ENDS);
+    int server = server_take();
+    const uint64_t begin_us = clock_monotonic_us();
+    ck_assert_uint_eq(atomic_load(&only_connection()->candidate.evictable_from_us), EVICTION_NEVER);
+    answer(server);
+    (void)http2_client_read_until(&client, "head 1 ");
+    const uint64_t first_us = evictable_after_us(begin_us);
+    ck_assert_uint_ge(first_us, EVICTION_HEAD_GRACE_US);
+    ck_assert_uint_lt(first_us, 20 * EVICTION_HEAD_GRACE_US);
+    http2_client_ask(&client, 3, "GET", "", CLIENT_ENDS);
+    (void)server_read_until(&stage, server, "\r\n\r\n");
+    ck_assert_uint_gt(evictable_after_us(begin_us), EVICTION_AFTER_ANSWER - begin_us - 1);
+    answer(server);
+    (void)http2_client_read_until(&client, "head 3 ");
+    ck_assert_uint_eq(evictable_after_us(begin_us), first_us);
+    ck_assert_int_eq(evict(), EVICTED_IDLE);
+    (void)http2_client_read_to_end(&client);
+    close(server);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/http2_connection");
@@ -501,6 +549,8 @@ int main(void)
     tcase_add_test(tcase, a_fault_of_the_peer_ends_the_connection_with_its_code);
     tcase_add_test(tcase, abuse_is_counted_and_ends_the_connection);
     tcase_add_test(tcase, a_resting_connection_gives_way_with_goaway);
+    tcase_add_test(tcase, half_a_head_gives_way_after_a_second);
+    tcase_add_test(tcase, answers_whose_window_is_closed_give_way_a_second_after_the_first);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
