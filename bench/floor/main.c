@@ -1,5 +1,6 @@
-/* bench_floor [--tls CERTIFICATE KEY] PORT [UPSTREAM_PORT]: the least that a proxy can do in one
- * thread. It reads no HTTP. With --tls clients speak TLS: recv, SSL_read, SSL_write, send.
+/* bench_floor [--tls CERTIFICATE KEY | --http2 CERTIFICATE KEY] PORT [UPSTREAM_PORT]: the least
+ * that a proxy can do in one thread. It reads no HTTP. With --tls clients speak TLS: recv,
+ * SSL_read, SSL_write, send. With --http2 they speak HTTP/2 over TLS, see http2.h.
  *
  * With UPSTREAM_PORT each connection from a client has one of its own to 127.0.0.1:UPSTREAM_PORT,
  * and what comes on either is sent on the other: recv, send, recv, send for a request. Without it
@@ -19,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http2.h"
 #include "secure.h"
 
 enum { EVENTS_MAX = 256, BACKLOG = 4096, MESSAGE_BYTES_MAX = 64 * 1024 };
@@ -183,7 +185,8 @@ static int listen_at(const char *port)
 
 int main(int argc, char **argv)
 {
-    const bool is_secure = argc > 3 && strcmp(argv[1], "--tls") == 0;
+    const bool is_http2 = argc > 3 && strcmp(argv[1], "--http2") == 0;
+    const bool is_secure = is_http2 || (argc > 3 && strcmp(argv[1], "--tls") == 0);
     struct relay relay = {.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
     if (is_secure) {
         relay.tls = secure_context(argv[2], argv[3]);
@@ -191,7 +194,8 @@ int main(int argc, char **argv)
         argc -= 3;
     }
     if ((argc != 2 && argc != 3) || (is_secure && relay.tls == NULL)) {
-        fprintf(stderr, "usage: bench_floor [--tls CERTIFICATE KEY] PORT [UPSTREAM_PORT]\n");
+        fprintf(stderr, "usage: bench_floor [--tls CERTIFICATE KEY | --http2 CERTIFICATE KEY] PORT "
+                        "[UPSTREAM_PORT]\n");
         return 2;
     }
     relay.has_upstream = argc == 3;
@@ -199,6 +203,10 @@ int main(int argc, char **argv)
         relay.upstream = address_of(argv[2]);
     }
     const int listener = listen_at(argv[1]);
+    if (is_http2) {
+        secure_take_http2(relay.tls);
+        http2_serve(listener, relay.tls, relay.has_upstream ? &relay.upstream : NULL);
+    }
     watch(&relay, listener, NULL);
     for (;;) {
         struct epoll_event events[EVENTS_MAX];

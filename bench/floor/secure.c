@@ -10,6 +10,25 @@ enum { WIRE_BYTES_MAX = 256 * 1024 };
 
 static char wire[WIRE_BYTES_MAX];
 
+static int choose_http2(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_len,
+                        const unsigned char *offered, unsigned offered_len, void *context)
+{
+    static const unsigned char HTTP2[] = "\2h2";
+    unsigned char *found;
+    (void)ssl, (void)context;
+    if (SSL_select_next_proto(&found, chosen_len, HTTP2, 3, offered, offered_len) !=
+        OPENSSL_NPN_NEGOTIATED) {
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
+    *chosen = found;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+void secure_take_http2(SSL_CTX *context)
+{
+    SSL_CTX_set_alpn_select_cb(context, choose_http2, NULL);
+}
+
 SSL_CTX *secure_context(const char *certificate, const char *key)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());

@@ -11,6 +11,9 @@
  * stderr. */
 SSL_CTX *secure_context(const char *certificate, const char *key);
 
+/* Clients must offer h2 by ALPN. */
+void secure_take_http2(SSL_CTX *context);
+
 /* NULL: no memory. The context's owner frees it after the connection. */
 SSL *secure_connection(SSL_CTX *context);
 

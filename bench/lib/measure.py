@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import time
 
+import h2load
 import handshakes
 from cpu import cpu_ns
 from instructions import Client
@@ -41,6 +42,8 @@ def _get(row, process, path):
 
 def check_fields(row, process):
     """Asks once: the upstream must get every field, and the client those of as many limits as there are."""
+    if row.load.streams and row.name.startswith("floor"):
+        return  # it speaks HTTP/2 alone
     response, text = _get(row, process, "/fields")
     policies = [policy for policy in (response.getheader("RateLimit-Policy") or "").split(",") if policy]
     if len(policies) != (row.n_limits or 0):
@@ -58,6 +61,8 @@ def check_fields(row, process):
 def wrk(load, port, connections, seconds, cores=()):
     """Loads what listens on @port; gives what wrk saw, or handshakes.py where each request has a connection."""
     pin = (lambda: os.sched_setaffinity(0, cores)) if cores else None
+    if load.streams:
+        return h2load.load(port, load, load.connections or connections, seconds, pin)
     if load.handshake:
         return handshakes.load(port, load.path, load.handshake, load.connections, seconds, pin)
     scheme = "https" if load.is_secure else "http"

@@ -41,6 +41,7 @@ NGINX_TLS = """ssl_certificate @file@;
         ssl_prefer_server_ciphers on;
         ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384;"""
 HAPROXY_TLS = " ssl crt @file@ alpn http/1.1 ssl-min-ver TLSv1.2 ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"
+HAPROXY_HTTP2 = HAPROXY_TLS.replace("alpn ", "alpn h2,")
 SLUICE_TLS = "{address: 127.0.0.1:@port@, tls: {cert: @file@, key: @file@}}"
 # sluice always sends X-Request-ID and Via.
 SLUICE_BARE = "request: {remove: [X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP, Forwarded]}"
@@ -81,7 +82,8 @@ def floor(is_denied=False):
     def start(setting, row):
         port = free_port()
         log_path(setting, row).touch()
-        tls = ["--tls", setting.certificate, setting.certificate] if row.load.is_secure else []
+        option = "--http2" if row.load.streams else "--tls"
+        tls = [option, setting.certificate, setting.certificate] if row.load.is_secure else []
         argv = [*setting.prefix, setting.floor, *tls, str(port), *([] if is_denied else [str(setting.upstream_port)])]
         return setting.stage.start(row.name, argv, port, None, setting.cores)
 
@@ -104,7 +106,7 @@ def nginx(modules="", limits="", limit="", bodies="", workers=1, is_bare=False):
             access_log="off" if is_bare else f"{log_path(setting, row)} logfmt buffer=64k flush=1s",
             forwarded="" if is_bare else NGINX_FORWARDED,
             port=port,
-            ssl=" ssl" if row.load.is_secure else "",
+            ssl=(" ssl http2" if row.load.streams else " ssl") if row.load.is_secure else "",
             tls=_tls(NGINX_TLS, setting, row),
             upstream_port=setting.upstream_port,
             modules=modules,
@@ -170,7 +172,7 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
         config = render(PEERS / "haproxy.cfg", port=port, upstream_port=setting.upstream_port,
                         at_most=at_most, period=period, type=table[0], key=table[1], expire=expire,
                         threads=threads, shared=" peers all" if peers else "",
-                        tls=_tls(HAPROXY_TLS, setting, row), log="" if is_bare else "log global",
+                        tls=_tls(HAPROXY_HTTP2 if row.load.streams else HAPROXY_TLS, setting, row), log="" if is_bare else "log global",
                         forwarded="" if is_bare else HAPROXY_FORWARDED,
                         peers="".join(["peers all\n", *lines]) if peers else "")
         name = ["-L", peers[0]] if peers else []

@@ -27,6 +27,7 @@ class Load:
     connections: int = None  # None: as many as the run has
     part: float = 1  # of the seconds that a row has
     is_secure: bool = False  # over TLS
+    streams: int = 0  # at a time on a connection, by HTTP/2; 0: by HTTP/1.1
     handshake: str = None  # a connection a request: "full" or "resumed"
 
     @property
@@ -76,6 +77,9 @@ GROUPS = {
     "bare-deny": Group("Denied requests without a log; ratio to the floor", denied=1, is_bare=True),
     "tls": Group("Proxied requests over kept TLS connections, without a log and forwarding fields; ratio to the floor",
                  is_bare=True),
+    "http2": Group("Proxied requests by HTTP/2 over kept TLS connections, 10 at a time on each, without a log and"
+                   " forwarding fields; ratio to the floor", is_bare=True),
+    "http2-deny": Group("Denied requests by HTTP/2, likewise; ratio to the floor", denied=1, is_bare=True),
     "tls-full": Group("A TLS connection a request, denied, without a log; ratio to the floor", denied=1, is_bare=True),
     "tls-resumed": Group("A resumed TLS connection a request, denied, without a log; ratio to the floor", denied=1,
                          is_bare=True),
@@ -99,10 +103,12 @@ THREE = (PER_CLIENT,
          f"key: global, rate: {AMPLE}/s, algorithm: fixed_window")
 COLD = Load(n_paths=COLD_PATHS)
 MIXED = Load(n_paths=COLD_PATHS, spent="/spent")
+LONG_HTTP2 = "max: {requests_per_connection: 1000000000}"  # as the others' connections
 ONE_EACH = 0.9  # of Redis calls for a request, where no two requests may share one
 
 
 SECURE = Load(is_secure=True)
+HTTP2 = Load(is_secure=True, streams=10, connections=8)
 FULL, RESUMED = (Load(is_secure=True, handshake=kind, connections=4) for kind in ("full", "resumed"))
 SECURE_DOWN = Load("/bodies/10m", download=10 * MIB, connections=8, part=0.5, is_secure=True)
 
@@ -131,6 +137,18 @@ def _handshake_rows(group, title, load, at_most_of_floor=None):
         Row(names[2], f"HAProxy, {title}", group, haproxy(0, is_bare=True), load),
         Row(f"sluice-{group}", f"sluice, {title}", group, sluice(TINY, is_bare=True), load, n_limits=1,
             bounds=tuple(bounds)),
+    ]
+
+
+def _http2_rows(group, title, of_nginx, of_haproxy, of_sluice, ours=None):
+    """@ours: the row of ours that does the same by HTTP/1.1."""
+    bounds = [_ratio(1.25, f"floor-{group}"), _ratio(1, f"nginx-{group}"), _ratio(1, f"haproxy-{group}")]
+    return [
+        Row(f"floor-{group}", f"the floor, {title}", group, floor(is_denied=bool(GROUPS[group].denied)), HTTP2),
+        Row(f"nginx-{group}", f"nginx, {title}", group, of_nginx, HTTP2),
+        Row(f"haproxy-{group}", f"HAProxy, {title}", group, of_haproxy, HTTP2),
+        Row(f"sluice-{group}", f"sluice, {title}", group, of_sluice, HTTP2, n_limits=1,
+            bounds=tuple(bounds + ([_ratio(1, ours)] if ours else []))),
     ]
 
 
@@ -177,6 +195,10 @@ ROWS = [
     Row("haproxy-tls", "HAProxy stick table, TLS", "tls", haproxy(AMPLE * 10, is_bare=True), SECURE),
     Row("sluice-tls", "sluice embedded, TLS", "tls", sluice(PER_CLIENT, is_bare=True), SECURE, n_limits=1,
         bounds=(_ratio(1.15, "floor-tls"), _ratio(1, "nginx-tls"), _ratio(1, "haproxy-tls"))),
+    *_http2_rows("http2", "HTTP/2", nginx_limit_req(*AMPLE_REQ, is_bare=True), haproxy(AMPLE * 10, is_bare=True),
+                 sluice(PER_CLIENT, is_bare=True, settings=LONG_HTTP2), "sluice-tls"),
+    *_http2_rows("http2-deny", "HTTP/2, 429", nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;",
+                 is_bare=True), haproxy(0, is_bare=True), sluice(TINY, is_bare=True, settings=LONG_HTTP2)),
     *_handshake_rows("tls-full", "full handshake", FULL, 1.05),
     *_handshake_rows("tls-resumed", "resumed", RESUMED),
     Row("nginx-tls-down", "nginx, 10 MiB, TLS", "tls-down", nginx_limit_req(*AMPLE_REQ, STREAMING), SECURE_DOWN),
@@ -212,8 +234,11 @@ def select(names):
             raise StageError(f"no row is called {name}; there are: {', '.join(known)}")
     if not names:
         return ROWS
-    wanted = set(names) | {reference_of(known[name]).name for name in names}
-    wanted |= {bound.of for name in names for bound in known[name].bounds}
+    wanted, found = set(), set(names)
+    while found:  # what a row is compared with may be compared with others in turn
+        wanted |= found
+        found = {bound.of for name in found for bound in known[name].bounds if bound.of}
+        found = (found | {reference_of(known[name]).name for name in wanted}) - wanted
     return [row for row in ROWS if row.name in wanted]
 
 

@@ -155,6 +155,19 @@ def test_the_floor_speaks_tls_and_handshakes_are_full_or_resumed(tmp_path):
             assert seen["requests"] > 2 and not seen["socket_errors"] and not seen["not_ok"]
 
 
+def test_the_floor_speaks_http_2(tmp_path):
+    server = Server(stalls_after=0)
+    certificate, key = Authority(tmp_path / "ca").sign("floor", "DNS:floor.test")
+    h2load, load = _part_of_bench("h2load"), _part_of_bench("rows").Load(is_secure=True, streams=10)
+    with _floor("--http2", certificate, key, to=server.port) as port:
+        seen = h2load.load(port, load, 2, 1)
+        assert seen["requests"] > 20 and not seen["not_ok"] and not seen["socket_errors"]
+        assert server.n_answers >= seen["requests"]
+    with _floor("--http2", certificate, key) as port:
+        seen = h2load.load(port, load, 2, 1)
+        assert seen["requests"] == seen["not_ok"] > 20
+
+
 def test_the_ratios_of_earlier_runs_stand_beside_those_of_this_one():
     sys.path.insert(0, os.path.join(BENCH, "lib"))
     summary, rows = importlib.import_module("summary"), importlib.import_module("rows")
