@@ -43,6 +43,7 @@ NGINX_TLS = """ssl_certificate @file@;
 HAPROXY_TLS = " ssl crt @file@ alpn http/1.1 ssl-min-ver TLSv1.2 ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"
 HAPROXY_HTTP2 = HAPROXY_TLS.replace("alpn ", "alpn h2,")
 SLUICE_TLS = "{address: 127.0.0.1:@port@, tls: {cert: @file@, key: @file@}}"
+SLUICE_HTTP2 = "{address: 127.0.0.1:@port@, http: 2}"  # in plain text
 # sluice always sends X-Request-ID and Via.
 SLUICE_BARE = "request: {remove: [X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP, Forwarded]}"
 
@@ -70,6 +71,11 @@ def _tls(template, setting, row):
     return template.replace("@file@", str(setting.certificate)) if setting.certificate and row.load.is_secure else ""
 
 
+def _streams(row):
+    """Requests at a time on a connection, by HTTP/2; 0: by HTTP/1.1, as in rows that say no load."""
+    return row.load.streams if hasattr(row, "load") else 0
+
+
 def _start(setting, row, argv_of_config, config, port, output=None):
     log_path(setting, row).touch()
     path = setting.stage.write(f"{row.name}.conf", config)
@@ -82,7 +88,7 @@ def floor(is_denied=False):
     def start(setting, row):
         port = free_port()
         log_path(setting, row).touch()
-        option = "--http2" if row.load.streams else "--tls"
+        option = "--http2" if _streams(row) else "--tls"
         tls = [option, setting.certificate, setting.certificate] if row.load.is_secure else []
         argv = [*setting.prefix, setting.floor, *tls, str(port), *([] if is_denied else [str(setting.upstream_port)])]
         return setting.stage.start(row.name, argv, port, None, setting.cores)
@@ -106,7 +112,7 @@ def nginx(modules="", limits="", limit="", bodies="", workers=1, is_bare=False):
             access_log="off" if is_bare else f"{log_path(setting, row)} logfmt buffer=64k flush=1s",
             forwarded="" if is_bare else NGINX_FORWARDED,
             port=port,
-            ssl=(" ssl http2" if row.load.streams else " ssl") if row.load.is_secure else "",
+            ssl=(" ssl" if row.load.is_secure else "") + (" http2" if _streams(row) else ""),
             tls=_tls(NGINX_TLS, setting, row),
             upstream_port=setting.upstream_port,
             modules=modules,
@@ -172,7 +178,8 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
         config = render(PEERS / "haproxy.cfg", port=port, upstream_port=setting.upstream_port,
                         at_most=at_most, period=period, type=table[0], key=table[1], expire=expire,
                         threads=threads, shared=" peers all" if peers else "",
-                        tls=_tls(HAPROXY_HTTP2 if row.load.streams else HAPROXY_TLS, setting, row), log="" if is_bare else "log global",
+                        tls=_tls(HAPROXY_HTTP2 if _streams(row) else HAPROXY_TLS, setting, row) or
+                        (" proto h2" if _streams(row) else ""), log="" if is_bare else "log global",
                         forwarded="" if is_bare else HAPROXY_FORWARDED,
                         peers="".join(["peers all\n", *lines]) if peers else "")
         name = ["-L", peers[0]] if peers else []
@@ -208,9 +215,10 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
 def sluice(*limits, redis=False, spent=None, **others):
     def start(setting, row):
         port = free_port()
+        listen = _tls(SLUICE_TLS, setting, row) or (SLUICE_HTTP2 if _streams(row) else "")
         config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
                                setting.redis_port if redis else None, spent,
-                               listen=_tls(SLUICE_TLS, setting, row).replace("@port@", str(port)), **others)
+                               listen=listen.replace("@port@", str(port)), **others)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start
