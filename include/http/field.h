@@ -96,8 +96,8 @@ bool field_list_next(struct span *rest, struct span *member);
 /* Whether @value, a comma-separated list, contains @member; case is ignored. */
 bool field_list_has(struct span value, struct span member);
 
-/* Whether @name, with each `_` and `.` read as `-`, is the name of a field that frames or
- * identifies a message, or is a CGI variable that gunicorn takes from a field (rule 20). Servers
+/* Whether @name, with `_`, `.` and all punctuation read as `-`, is the name of a field that frames
+ * or identifies a message, or is a CGI variable that gunicorn takes from a field (rule 20). Servers
  * take such a field for the real one, so it is refused. */
 bool field_is_underscore_variant(struct span name);
 

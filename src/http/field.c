@@ -58,20 +58,32 @@ static bool is_cgi_variable(struct span name)
            span_equals_ignore_case(name, SPAN("PATH_INFO"));
 }
 
+static bool is_alphanumeric(char c)
+{
+    const char lower = ascii_lower(c);
+    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
+}
+
 bool field_is_underscore_variant(struct span name)
 {
-    if (name.len >= NAME_BYTES_LIMIT ||
-        (memchr(name.data, '_', name.len) == NULL && memchr(name.data, '.', name.len) == NULL)) {
+    if (name.len == 0 || name.len >= NAME_BYTES_LIMIT) {
         return false;
     }
-    char hyphened[NAME_BYTES_LIMIT];
-    for (size_t i = 0; i < name.len; i++) {
-        hyphened[i] = name.data[i];
-        if (hyphened[i] == '_' || hyphened[i] == '.') {
-            hyphened[i] = '-';
-        }
+    const enum field_id candidate = CANDIDATES[name.len][name.data[0] & 31];
+    if (candidate == FIELD_OTHER) {
+        return is_cgi_variable(name);
     }
-    return field_identify(span_of(hyphened, name.len)) != FIELD_OTHER || is_cgi_variable(name);
+    const struct span known = NAMES[candidate];
+    bool differs = false;
+    for (size_t i = 0; i < name.len; i++) {
+        const char c = name.data[i];
+        const bool is_hyphen = known.data[i] == '-';
+        if (is_hyphen ? is_alphanumeric(c) : ascii_lower(c) != ascii_lower(known.data[i])) {
+            return false;
+        }
+        differs = differs || (is_hyphen && c != '-');
+    }
+    return differs;
 }
 
 bool field_is_value(struct span span)

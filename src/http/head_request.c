@@ -169,7 +169,8 @@ static bool has_no_underscore_variant(struct head *head)
     for (size_t i = 0; i < head->n_fields; i++) {
         if (head->fields[i].id == FIELD_OTHER &&
             field_is_underscore_variant(head->fields[i].name)) {
-            return head_refuse(head, 400, "a field's name is a known one with _ for -, or CGI's");
+            return head_refuse(head, 400,
+                               "a field's name is a known one with other punctuation, or CGI's");
         }
     }
     return true;

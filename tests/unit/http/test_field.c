@@ -138,6 +138,14 @@ START_TEST(rule_20_underscores_for_hyphens_make_a_variant)
     ck_assert(field_is_underscore_variant(SPAN("PATH_INFO")));
     ck_assert(field_is_underscore_variant(SPAN("Client.Cert")));
     ck_assert(field_is_underscore_variant(SPAN("X.Forwarded_For")));
+    static const char PUNCTUATION[] = "_.~+!'*|&^$%#`";
+    for (size_t i = 0; i < sizeof(PUNCTUATION) - 1; i++) {
+        char name[] = "client-cert-chain";
+        name[6] = PUNCTUATION[i];
+        ck_assert(field_is_underscore_variant(span_of_text(name)));
+    }
+    ck_assert(!field_is_underscore_variant(SPAN("Client0Cert")));
+    ck_assert(!field_is_underscore_variant(SPAN("Cl+ent-Cert")));
     ck_assert(!field_is_underscore_variant(SPAN("X.Other")));
     ck_assert(!field_is_underscore_variant(SPAN("Script-Name")));
     ck_assert(!field_is_underscore_variant(SPAN("Path_Info_")));

@@ -146,7 +146,7 @@ static const struct row ROWS[] = {
     {"Content-Length twice", "H 1 H POST content-length=4 content-length=4",
      "head 1 400 Content-Length is repeated\n"},
     {"an underscore variant", "H 1 SH GET content_length=4",
-     "head 1 400 a field's name is a known one with _ for -, or CGI's last\n"},
+     "head 1 400 a field's name is a known one with other punctuation, or CGI's last\n"},
     {"an expectation", "H 1 H POST expect=100-continue; interim 1 100; D 1 S ab; answer 1 200 -",
      "head 1 POST / expect=100-continue host=a\n"
      "body 1 2 last\n"
