@@ -165,12 +165,15 @@ static bool read_line(struct head *head, struct span line, struct options *optio
     return true;
 }
 
-static bool read_options(struct head *head, struct options *options)
+static bool read_options(struct head *head, const struct head_index *index, struct options *options)
 {
-    for (size_t i = 0; i < head->n_fields; i++) {
-        const struct field *field = &head->fields[i];
-        if (field->id == FIELD_CONNECTION && !read_line(head, field->value, options)) {
-            return false;
+    const struct field *field = index->first[FIELD_CONNECTION];
+    for (unsigned n_left = index->count[FIELD_CONNECTION]; n_left > 0; field++) {
+        if (field->id == FIELD_CONNECTION) {
+            n_left--;
+            if (!read_line(head, field->value, options)) {
+                return false;
+            }
         }
     }
     return true;
@@ -180,7 +183,7 @@ bool head_read_connection(struct head *head, const struct head_index *index)
 {
     struct options options = {0};
 
-    if (index->count[FIELD_CONNECTION] > 0 && !read_options(head, &options)) {
+    if (index->count[FIELD_CONNECTION] > 0 && !read_options(head, index, &options)) {
         return false;
     }
     head->keep_alive = !options.close && (head->minor > 0 || options.keep_alive);
