@@ -192,8 +192,8 @@ bool http2_session_is_over(const struct http2_session *session);
 size_t http2_session_streams(const struct http2_session *session);
 size_t http2_session_memory(const struct http2_session *session);
 
-/* How long the connection's window was closed in all, by bytes that wait to be taken. */
-uint64_t http2_session_closed_us(const struct http2_session *session, uint64_t now_us);
+/* How long the connection's window was closed in all; it grows by no more than @now_us does. */
+uint64_t http2_session_closed_us(struct http2_session *session, uint64_t now_us);
 /* Units of abuse so far, HTTP2_ABUSE_KINDS of them. */
 const uint64_t *http2_session_abuse(const struct http2_session *session);
 

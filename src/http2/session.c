@@ -214,17 +214,21 @@ void session_note_window(struct http2_session *session)
 {
     const bool is_closed =
         nghttp2_session_get_local_window_size(session->nghttp2) < CLOSED_WINDOW_BYTES;
+    /* What was said of a time stays true: the session may have been told of none since. */
+    const uint64_t now_us =
+        session->now_us > session->asked_us ? session->now_us : session->asked_us;
     if (is_closed && session->closed_since_us == 0) {
-        session->closed_since_us = session->now_us;
+        session->closed_since_us = now_us;
     } else if (!is_closed && session->closed_since_us != 0) {
-        session->closed_us += session->now_us - session->closed_since_us;
+        session->closed_us += now_us - session->closed_since_us;
         session->closed_since_us = 0;
     }
 }
 
-uint64_t http2_session_closed_us(const struct http2_session *session, uint64_t now_us)
+uint64_t http2_session_closed_us(struct http2_session *session, uint64_t now_us)
 {
     const uint64_t since_us = session->closed_since_us;
+    session->asked_us = now_us > session->asked_us ? now_us : session->asked_us;
     return session->closed_us + (since_us != 0 && now_us > since_us ? now_us - since_us : 0);
 }
 

@@ -61,6 +61,7 @@ struct http2_session {
     size_t n_streams;    /* not released */
     uint64_t closed_us;  /* how long the window of the connection was closed, until closed_since */
     uint64_t closed_since_us; /* 0: it is open */
+    uint64_t asked_us;        /* the latest time of http2_session_closed_us() */
     struct frame frame;
     uint8_t fates[FATES / 4];
     struct budget budget;

@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -216,7 +217,6 @@ def fill_windows(client, *streams):
 
 def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_upstream, connect):
     """What waits here is bounded by the window, which opens as the server takes the bytes."""
-    import threading
     go_on = threading.Event()
 
     def behave(peer, request):
@@ -237,7 +237,6 @@ def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_
 
 def test_an_upload_is_not_too_slow_while_the_window_is_closed_by_others(start, start_upstream, connect):
     """The streams of a connection share its window: one that cannot send is not held to min_upload."""
-    import threading
     go_on = threading.Event()
 
     def behave(peer, request):
@@ -282,6 +281,29 @@ def test_an_upload_is_too_slow_while_the_window_is_open(start, start_upstream, c
     stream = client.begin(method="POST", ends=False)
     client.data(stream, b"x")
     assert client.answer(stream).status == 408
+
+
+def test_a_hundred_streams_pass_beside_servers_that_take_nothing(start, start_upstream, connect, tmp_path):
+    """Uploads that stand still fill the windows of their own connection, and hold no other back."""
+    go_on = threading.Event()
+    slow = start_upstream(lambda *_: go_on.wait(60), reads_body=False)
+    fast = start_upstream(lambda peer, request: peer.send(answer(body=request.body)))
+    proxy = start(f"{LISTEN}max: {{streams: 100}}\n"
+                  f"upstreams: {{slow: {{servers: '{slow.url}', buffer: off}}, fast: {{servers: '{fast.url}'}}}}\n"
+                  "routes: [{match: {path: /slow}, upstream: slow}, {upstream: fast}]")
+    client = connect(proxy)
+    for _ in range(20):
+        client.data(client.begin(method="POST", path="/slow", ends=False), b"x" * 12000)
+    slow.wait_for(20)
+    (tmp_path / "body").write_bytes(bytes(range(256)) * 4096)
+    told = subprocess.run(["h2load", "-n", "100", "-c", "2", "-m", "50", "-d", tmp_path / "body",
+                           f"http://127.0.0.1:{proxy.port}/fast"], capture_output=True, text=True, check=True,
+                          timeout=120).stdout
+    assert "100 succeeded, 0 failed, 0 errored" in told, \
+        [line for line in proxy.all_log_lines() if line["status"] != "200"]
+    assert {len(request.body) for request in fast.requests} == {MIB} and len(fast.requests) == 100
+    client.pong()
+    go_on.set()
 
 
 def test_an_answer_waits_for_the_window_of_the_client(start, start_upstream, connect):
@@ -358,7 +380,6 @@ def test_a_client_that_leaves_ends_all_its_requests(start, start_upstream, conne
 
 
 def test_a_drain_ends_the_streams_in_order(start, start_upstream, connect):
-    import threading
     go_on = threading.Event()
 
     def behave(peer, _):
