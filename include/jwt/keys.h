@@ -34,8 +34,6 @@ MUST_USE struct jwt_keys *jwt_keys_fixed(struct jwt_key_set *set);
  * system's). They are the ones of earlier calls that were not released. NULL: no memory. */
 MUST_USE struct jwt_keys *jwt_keys_of_url(struct span url, struct span ca);
 
-struct jwt_keys *jwt_keys_retain(struct jwt_keys *keys);
-
 /* NULL is a no-op. */
 void jwt_keys_release(struct jwt_keys *keys);
 

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "store/replica.h"
 #include "store/replica_sync.h"
+#include "store/table_change.h"
 
 struct tenants;
 
@@ -91,5 +92,20 @@ static inline struct tenants_view *tenants_view_if_any(struct tenants_view *view
  * belongs to the store. */
 struct span tenants_view_find(struct tenants_view *view, struct span identity, struct span secret,
                               uint64_t now_us, char plan[TENANT_PLAN_BYTES_MAX]);
+
+/* --- a change by an operator: it sets or removes the plan of a key --- */
+
+struct tenant_change {
+    struct table_change change; /* is_removal and until_ms are filled in */
+    struct tenants *tenants;    /* of this process */
+    struct span field;          /* that names the key */
+    struct span other; /* another one that names the same key, which is removed; empty: none */
+    struct span plan;  /* empty: the key's plan is removed */
+    struct span by;    /* a word */
+    uint64_t until_ms; /* since the epoch; 0: for ever */
+};
+
+/* Starts @tenant. */
+MUST_USE enum store_outcome tenant_change_start(struct tenant_change *tenant);
 
 #endif /* SLUICE_STORE_TENANTS_H */

@@ -16,7 +16,7 @@
 #include "admin/resources.h"
 #include "base/clock.h"
 #include "policy/key.h"
-#include "store/tenant_change.h"
+#include "store/tenants.h"
 
 enum { LISTED_MAX = 1000 };
 

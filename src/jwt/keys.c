@@ -119,14 +119,6 @@ struct jwt_keys *jwt_keys_of_url(struct span url, struct span ca)
     return keys;
 }
 
-struct jwt_keys *jwt_keys_retain(struct jwt_keys *keys)
-{
-    pthread_mutex_lock(&registry.lock);
-    keys->references++;
-    pthread_mutex_unlock(&registry.lock);
-    return keys;
-}
-
 void jwt_keys_release(struct jwt_keys *keys)
 {
     if (keys == NULL) {

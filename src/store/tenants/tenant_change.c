@@ -1,4 +1,4 @@
-#include "store/tenant_change.h"
+#include "store/tenants.h"
 
 #include "base/clock.h"
 #include "store/redis/redis_command.h"
