@@ -2,7 +2,7 @@
  *
  * A piece that does not fit is left out completely and sets `truncated`; the caller checks it once,
  * at the end. The text is not NUL-terminated. The escaping functions make bytes from outside safe
- * for their context. */
+ * for their context. At the end: base64 of URLs. */
 
 #ifndef SLUICE_BASE_TEXT_H
 #define SLUICE_BASE_TEXT_H

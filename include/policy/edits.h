@@ -1,4 +1,5 @@
-/* Changes that a route makes: a stripped path prefix, request fields, response fields. */
+/* Changes that a route makes: a stripped path prefix, request fields, response fields; and the
+ * answers that sluice gives itself. */
 
 #ifndef SLUICE_POLICY_EDITS_H
 #define SLUICE_POLICY_EDITS_H

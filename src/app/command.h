@@ -1,6 +1,8 @@
 /* The subcommands of the program, and their options. A command gets its name as argv[0] and the
  * arguments after it, and returns the exit status: 0 success; 1 negative answer or failure; 2 usage
- * error; 3 the request in question would be refused. */
+ * error; 3 the request in question would be refused.
+ *
+ * Also: loading a policy, and escaping text for HTML and XML. */
 
 #ifndef SLUICE_APP_COMMAND_H
 #define SLUICE_APP_COMMAND_H

@@ -172,7 +172,7 @@ bool log_gate_pass(struct log_gate *gate, uint64_t now_us, uint64_t *n_held)
     return true;
 }
 
-/* --- status.h --- */
+/* --- texts of statuses, and the end by a panic --- */
 
 const char *status_text(enum status status)
 {

@@ -601,26 +601,60 @@ bool certificate_lacks_issuer(const struct certificate *certificate)
     return is_public;
 }
 
-/* --- authorities --- */
+/* --- authorities and revocation lists --- */
 
-struct authorities {
+/* What a file has, as DER. */
+struct der_list {
     struct span *ders;
     size_t n;
     const char *path;
     struct certificate_problem *problem;
+    /* Of revocation lists. */
+    const struct span *cas;
+    size_t n_cas;
+    int64_t end_s;
 };
+
+/* Make room for one more. */
+static bool grow(struct der_list *list)
+{
+    struct span *grown = realloc(list->ders, (list->n + 1) * sizeof(list->ders[0]));
+    if (grown != NULL) {
+        list->ders = grown;
+    }
+    return grown != NULL;
+}
+
+/* Read the file into @list, whose path and problem are set; @what: that it must have one of. */
+static enum status load_list(struct der_list *list,
+                             enum status (*take)(void *context, const struct block *block),
+                             const char *what)
+{
+    struct span pem = span_of(NULL, 0);
+    ERR_clear_error();
+    enum status status = certificate_load_file(list->path, &pem, list->problem);
+    if (status == STATUS_OK) {
+        status = read_blocks(pem, list->path, take, list, list->problem);
+    }
+    if (status == STATUS_OK && list->n == 0) {
+        status = refuse_empty(pem, list->path, what, list->problem);
+    }
+    certificate_free_file(pem);
+    if (status != STATUS_OK) {
+        certificate_free_ders(list->ders, list->n);
+    }
+    return status;
+}
 
 static enum status take_authority(void *context, const struct block *block)
 {
-    struct authorities *all = context;
+    struct der_list *all = context;
     if (!is_labelled(block, "CERTIFICATE")) {
         return STATUS_OK;
     }
-    struct span *grown = realloc(all->ders, (all->n + 1) * sizeof(all->ders[0]));
-    if (grown == NULL) {
+    if (!grow(all)) {
         return STATUS_NO_MEMORY;
     }
-    all->ders = grown;
     X509 *x509 = parse_certificate(block);
     if (x509 == NULL) {
         return refuse(all->problem, all->path, "certificate %zu cannot be read", all->n + 1);
@@ -634,40 +668,17 @@ static enum status take_authority(void *context, const struct block *block)
 enum status certificate_load_cas(const char *path, struct span **ders, size_t *n_ders,
                                  struct certificate_problem *problem)
 {
-    struct authorities all = {.path = path, .problem = problem};
-    struct span pem = span_of(NULL, 0);
-    ERR_clear_error();
-    enum status status = certificate_load_file(path, &pem, problem);
+    struct der_list all = {.path = path, .problem = problem};
+    const enum status status = load_list(&all, take_authority, "certificate");
     if (status == STATUS_OK) {
-        status = read_blocks(pem, path, take_authority, &all, problem);
+        *ders = all.ders;
+        *n_ders = all.n;
     }
-    if (status == STATUS_OK && all.n == 0) {
-        status = refuse_empty(pem, path, "certificate", problem);
-    }
-    certificate_free_file(pem);
-    if (status != STATUS_OK) {
-        certificate_free_ders(all.ders, all.n);
-        return status;
-    }
-    *ders = all.ders;
-    *n_ders = all.n;
-    return STATUS_OK;
+    return status;
 }
 
-/* --- revocation lists --- */
-
-struct crls {
-    struct span *ders;
-    size_t n;
-    const struct span *cas;
-    size_t n_cas;
-    int64_t end_s;
-    const char *path;
-    struct certificate_problem *problem;
-};
-
 /* Whether one of the authorities has signed @crl. */
-static bool is_of_authority(const struct crls *all, X509_CRL *crl)
+static bool is_of_authority(const struct der_list *all, X509_CRL *crl)
 {
     bool is_signed = false;
     for (size_t i = 0; i < all->n_cas && !is_signed; i++) {
@@ -681,7 +692,7 @@ static bool is_of_authority(const struct crls *all, X509_CRL *crl)
     return is_signed;
 }
 
-static enum status keep_crl(struct crls *all, X509_CRL *crl)
+static enum status keep_crl(struct der_list *all, X509_CRL *crl)
 {
     int64_t end_s = INT64_MAX;
     unsigned char *bytes = NULL;
@@ -704,16 +715,14 @@ static enum status keep_crl(struct crls *all, X509_CRL *crl)
 
 static enum status take_crl(void *context, const struct block *block)
 {
-    struct crls *all = context;
+    struct der_list *all = context;
     const unsigned char *at = block->der;
     if (!is_labelled(block, "X509 CRL")) {
         return STATUS_OK;
     }
-    struct span *grown = realloc(all->ders, (all->n + 1) * sizeof(all->ders[0]));
-    if (grown == NULL) {
+    if (!grow(all)) {
         return STATUS_NO_MEMORY;
     }
-    all->ders = grown;
     X509_CRL *crl = d2i_X509_CRL(NULL, &at, block->len);
     const enum status status =
         crl != NULL ? keep_crl(all, crl)
@@ -726,24 +735,13 @@ enum status certificate_load_crls(const char *path, const struct span *cas, size
                                   struct certificate_crls *crls,
                                   struct certificate_problem *problem)
 {
-    struct crls all = {
-        .cas = cas, .n_cas = n_cas, .end_s = INT64_MAX, .path = path, .problem = problem};
-    struct span pem = span_of(NULL, 0);
-    ERR_clear_error();
-    enum status status = certificate_load_file(path, &pem, problem);
+    struct der_list all = {
+        .path = path, .problem = problem, .cas = cas, .n_cas = n_cas, .end_s = INT64_MAX};
+    const enum status status = load_list(&all, take_crl, "certificate revocation list (X509 CRL)");
     if (status == STATUS_OK) {
-        status = read_blocks(pem, path, take_crl, &all, problem);
+        *crls = (struct certificate_crls){all.ders, all.n, all.end_s};
     }
-    if (status == STATUS_OK && all.n == 0) {
-        status = refuse_empty(pem, path, "certificate revocation list (X509 CRL)", problem);
-    }
-    certificate_free_file(pem);
-    if (status != STATUS_OK) {
-        certificate_free_ders(all.ders, all.n);
-        return status;
-    }
-    *crls = (struct certificate_crls){all.ders, all.n, all.end_s};
-    return STATUS_OK;
+    return status;
 }
 
 void certificate_free_ders(struct span *ders, size_t n_ders)
