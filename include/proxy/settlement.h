@@ -33,10 +33,15 @@ void settlement_make(struct admission *admission, const struct outcome *outcome,
 void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
                            struct store *store);
 
-/* Move the slots of @from to @to, which becomes a copy without other charges; settlement_make()
- * releases them there. The keys still belong to @from. NULL: they are not released, and become
- * free when their leases expire. */
-void settlement_move_slots(struct admission *from, struct admission *to);
+/* Move the slots of @from to @to, and @with_costs the charges whose cost the response reports. @to
+ * becomes a copy without other charges, to be settled there. The keys still belong to @from. */
+void settlement_move(struct admission *from, struct admission *to, bool with_costs);
+
+/* Do not release the slots: they become free when their leases expire. */
+void settlement_forget_slots(struct admission *admission);
+
+/* Whether @admission has charges whose cost the response reports, if the route has such costs. */
+MUST_USE bool settlement_awaits_cost(const struct admission *admission);
 
 /* Renew the leases of @admission's slots, if it has any: the response is still running. False: no
  * renewal can be sent now; try again later. */

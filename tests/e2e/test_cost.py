@@ -143,6 +143,67 @@ def say_tokens(peer, request):
     peer.send(answer(fields=[("X-Tokens", value) for value in request.all("X-Say")]))
 
 
+GET_A = b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nX-Say: %s\r\n\r\n"
+
+
+def test_a_client_that_leaves_pays_what_the_response_says(start_in_store, start_upstream):
+    released = threading.Event()
+
+    def behave(peer, request):
+        assert released.wait(60)
+        say_tokens(peer, request)
+
+    upstream = start_upstream(behave)
+    proxy = start_in_store(budget(upstream, TOKENS % ""))
+    for n, say in enumerate([b"12", b"3"]):
+        client = proxy.send(GET_A % say)
+        upstream.wait_for(n + 1)
+        client.reset()
+        until(lambda n=n: len(proxy.all_log_lines()) > n, "the client to be gone")
+    released.set()
+    wait_for_left(proxy, 85)
+
+
+@pytest.mark.parametrize("end", ["close", "hang", "garbage", "long"])
+def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, start_upstream, end):
+    """It is the client's doing that nothing can be read."""
+    left_behind = threading.Event()
+
+    def behave(peer, request):
+        if end == "long":
+            peer.send(answer(fields=[("X-Long", request.get("X-Say") * 100)] * 100))
+            return
+        assert left_behind.wait(60)
+        if end == "garbage":
+            peer.send(b"HTTP/1.1 200 OK\r\nX\r\n\r\n")
+        elif end == "hang":
+            peer.hang()
+        peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start_in_store(budget(upstream, TOKENS % "", response="1s"))
+    client = proxy.send(GET_A % (b"x" * 100))
+    upstream.wait_for(1)
+    if end == "long":
+        assert client.read().status == 502
+    else:
+        client.reset()
+        until(proxy.all_log_lines, "the client to be gone")
+    left_behind.set()
+    wait_for_left(proxy, 50)
+
+
+def test_a_client_that_leaves_before_a_server_has_its_request_pays_the_estimate(start_in_store, start_upstream):
+    upstream = start_upstream()
+    proxy = start_in_store(budget(upstream, TOKENS % "").replace("response: 1m}", "response: 1m}, buffer: {wait: 1m}"))
+    client = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nContent-Length: 9\r\n\r\nx")
+    assert client.is_quiet()
+    client.reset()
+    until(proxy.all_log_lines, "the client to be gone")
+    wait_for_left(proxy, 70)
+    assert not upstream.requests
+
+
 @pytest.mark.parametrize("words", [
     "token_bucket", "leaky_bucket", "gcra", "fixed_window", "fixed_window, align: first",
     "sliding_window", "sliding_log"])

@@ -1,20 +1,23 @@
-/* An abandoned request: it holds slots of concurrency limits, and its client has left while a
- * server works on it. Without it, a client could have any number of requests in progress by
- * sending one, leaving, and sending the next.
+/* An abandoned request: it holds slots of concurrency limits, or its response is to report what it
+ * costs, and its client has left while a server works on it. Without it, a client could have any
+ * number of requests in progress, or any cost for the estimate, by sending one, leaving, and
+ * sending the next.
  *
- * The exchange is over: it is counted, logged, and settled except for the slots. The abandoned
- * request owns the server's connection and discards the answer. It releases the slots and closes
- * the connection when the answer or the connection has ended, when more than ABANDONED_BYTES_MAX
- * of a body have come, or when timeout.response has passed since the client left. The server is
+ * The exchange is over: it is counted, logged, and settled except for the slots and those costs.
+ * The abandoned request owns the server's connection and discards the answer. Costs are settled
+ * with the answer's head. It releases the slots and closes the connection when the answer or the
+ * connection has ended, when more than ABANDONED_BYTES_MAX of a body have come, or when
+ * timeout.response has passed since the client left; without slots, behind the head. The server is
  * not informed that the client has left: many servers close the connection then and work on.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
  *
  * Failures: a server that does not answer within timeout.response, closes the connection, or sends
- * malformed HTTP leads to the same end. A worker that has ABANDONED_REQUESTS_MAX already closes the
- * connection at once and lets the slots expire with their leases, so that clients cannot gain slots
- * by making abandoned requests. */
+ * malformed HTTP leads to the same end, and a cost that it has not reported is the most that it
+ * may be. A worker that has ABANDONED_REQUESTS_MAX already closes the connection at once, charges
+ * that cost, and lets the slots expire with their leases, so that clients gain nothing by making
+ * abandoned requests. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +36,8 @@ struct abandoned_request {
     struct list node;               /* in env->abandoned_requests */
     struct timeout timeout;
     struct loop_task start;
-    uint64_t body_bytes; /* received since the client left */
+    uint64_t body_bytes;          /* received since the client left */
+    const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
     struct admission admission; /* its slots; their keys follow the fields */
     struct slot_holder slots;
@@ -42,9 +46,24 @@ struct abandoned_request {
 
 /* --- the end --- */
 
+/* Settle the costs that @response reports; NULL: there is none. */
+static void settle_cost(struct abandoned_request *abandoned, const struct head *response)
+{
+    struct outcome outcome = {.end = ANSWER_CLIENT_LEFT};
+    if (abandoned->cost == NULL) {
+        return;
+    }
+    outcome.reported_cost = abandoned->cost->max;
+    outcome.is_cost_reported =
+        response == NULL || cost_of_response(abandoned->cost, response, &outcome.reported_cost);
+    settlement_make_costs(&abandoned->admission, &outcome, abandoned->config->store);
+    abandoned->cost = NULL;
+}
+
 static void end(struct abandoned_request *abandoned)
 {
     struct exchange_config *config = abandoned->config;
+    settle_cost(abandoned, NULL);
     const struct outcome outcome = {.end = ANSWER_CLIENT_LEFT}; /* slots do not depend on it */
     upstream_close(abandoned->upstream);
     settlement_make(&abandoned->admission, &outcome, config->store);
@@ -89,9 +108,12 @@ static bool on_switch(struct upstream_user *user)
 
 static bool on_head(struct upstream_user *user)
 {
+    struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
-    if (response->body == BODY_NONE || exchange_is_event_stream(response)) {
-        end(abandoned_request_of(user));
+    settle_cost(abandoned, response);
+    if (response->body == BODY_NONE || exchange_is_event_stream(response) ||
+        !admission_has_slots(&abandoned->admission)) {
+        end(abandoned);
         return false;
     }
     return true;
@@ -156,6 +178,14 @@ static void on_start(struct loop_task *task)
 
 /* --- the beginning --- */
 
+/* Whether the response is still to report a cost. */
+static bool awaits_cost(const struct exchange *exchange)
+{
+    return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER &&
+           !exchange->is_response_started && !exchange->is_head_pending &&
+           settlement_awaits_cost(&exchange->admission);
+}
+
 /* Whether a server may go on working for @exchange without its client. Event streams and tunnels
  * are excluded: their connections are closed, so their servers learn at once that the client has
  * left. */
@@ -164,8 +194,7 @@ static bool is_left(const struct exchange *exchange)
     const struct upstream *upstream = exchange->upstream;
     return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
            !exchange->is_event_stream && !upstream_owes_head(upstream) &&
-           upstream->stream_ops == NULL && !stream_is_unoffered(&upstream->stream) &&
-           admission_has_slots(&exchange->admission);
+           (upstream->stream_ops != NULL || !stream_is_unoffered(&upstream->stream));
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -179,11 +208,11 @@ static size_t key_bytes(const struct admission *admission)
 }
 
 /* The slots of @exchange are those of @abandoned from here on, in the same place among the holders
- * of slots. @keys: memory of key_bytes(). */
-static void take_slots(struct abandoned_request *abandoned, struct exchange *exchange, char *keys)
+ * of slots, and so are costs that are awaited. @keys: memory of key_bytes(). */
+static void take_charges(struct abandoned_request *abandoned, struct exchange *exchange, char *keys)
 {
     struct admission *admission = &abandoned->admission;
-    settlement_move_slots(&exchange->admission, admission);
+    settlement_move(&exchange->admission, admission, abandoned->cost != NULL);
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         struct span *key = &admission->charges[i].key;
         memcpy(keys, key->data, key->len);
@@ -196,10 +225,25 @@ static void take_slots(struct abandoned_request *abandoned, struct exchange *exc
     list_remove(&exchange->slots.node);
 }
 
+/* The response is not waited for: it costs as much as it may. NULL: no cost is awaited. */
+static void charge_most(struct exchange *exchange, const struct cost_spec *cost)
+{
+    if (cost != NULL) {
+        exchange->is_cost_reported = true;
+        exchange->reported_cost = cost->max;
+    }
+}
+
 bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
     if (!is_left(exchange)) {
+        return false;
+    }
+    const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
+    const bool is_needed = cost != NULL || admission_has_slots(&exchange->admission);
+    if (!is_needed || exchange->upstream->stream_ops != NULL) {
+        charge_most(exchange, cost); /* by HTTP/2 the server is told at once */
         return false;
     }
     const size_t fields_bytes = exchange->upstream_user.n_fields_max * sizeof(struct field);
@@ -208,18 +252,20 @@ bool abandoned_request_take(struct exchange *exchange)
             ? malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission))
             : NULL;
     if (abandoned == NULL) {
-        settlement_move_slots(&exchange->admission, NULL);
+        settlement_forget_slots(&exchange->admission);
+        charge_most(exchange, cost);
         return false;
     }
     *abandoned = (struct abandoned_request){
         .user = exchange->upstream_user,
         .upstream = exchange->upstream,
         .config = exchange_config_acquire(exchange->config),
+        .cost = cost,
     };
     abandoned->user.events = &EVENTS;
     abandoned->user.response = &abandoned->response;
     abandoned->user.fields = abandoned->fields;
-    take_slots(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
+    take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
     counter_up(&env->meters->abandoned);
     timeout_init(&abandoned->timeout, on_timeout);

@@ -198,13 +198,20 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
 
 static struct outcome outcome_of(const struct exchange *exchange)
 {
-    return (struct outcome){
+    struct outcome outcome = {
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .end = exchange->end,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
     };
+    if (UNLIKELY(exchange->is_answer_unreadable) &&
+        exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER) {
+        /* A client can make an answer unreadable: that is not to cost the estimate alone. */
+        outcome.is_cost_reported = true;
+        outcome.reported_cost = exchange->evaluation.route->cost.max;
+    }
+    return outcome;
 }
 
 /* Settle all charges, however the exchange ended. */

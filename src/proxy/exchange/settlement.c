@@ -161,17 +161,36 @@ bool slot_holders_renew(struct list *slot_holders, struct store *store, uint64_t
     return are_left;
 }
 
-void settlement_move_slots(struct admission *from, struct admission *to)
+static bool awaits_cost(const struct admission *admission, size_t i)
 {
-    if (to != NULL) {
-        *to = *from;
-        to->decision.charges = to->charges;
+    const struct charge *charge = &admission->charges[i];
+    return charge->charged && charge->slot == 0 && (admission->own_costs >> i & 1) == 0;
+}
+
+bool settlement_awaits_cost(const struct admission *admission)
+{
+    size_t i = 0;
+    while (i < admission->decision.n_charges && !awaits_cost(admission, i)) {
+        i++;
     }
+    return i < admission->decision.n_charges;
+}
+
+void settlement_move(struct admission *from, struct admission *to, bool with_costs)
+{
+    *to = *from;
+    to->decision.charges = to->charges;
     for (size_t i = 0; i < from->decision.n_charges; i++) {
-        struct charge *charge = &from->charges[i];
-        if (to != NULL) {
-            to->charges[i].charged = is_slot(charge);
-        }
+        const bool is_moved = is_slot(&from->charges[i]) || (with_costs && awaits_cost(from, i));
+        to->charges[i].charged = is_moved;
+        from->charges[i].charged = from->charges[i].charged && !is_moved;
+    }
+}
+
+void settlement_forget_slots(struct admission *admission)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        struct charge *charge = &admission->charges[i];
         charge->charged = charge->charged && charge->slot == 0;
     }
 }

@@ -233,7 +233,7 @@ START_TEST(slots_that_were_taken_are_left_to_their_taker)
     const struct outcome outcome = {.end = ANSWER_WHOLE};
     admission.charges[1].slot = 9;
     rules[0].charge_on.is_said = true;
-    settlement_move_slots(&admission, &taken);
+    settlement_move(&admission, &taken, false);
     ck_assert(!admission_has_slots(&admission));
     settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_reported, 1);
@@ -321,7 +321,7 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
     ck_assert_uint_eq(n_calls, 2);
 
     source_that_is_down = DECISION_REDIS;
-    settlement_move_slots(&admission, &taken);
+    settlement_move(&admission, &taken, false);
     ck_assert(!settlement_renew(&taken, &store));
     ck_assert_uint_eq(n_calls, 2);
 }
