@@ -14,6 +14,7 @@ from harness.wait import Stalls, until
 
 BLOCK = 8 * 1024
 SHARE = 64 * 1024  # an eighth of the least max.buffered
+ALL_BLOCKS = [8] * 7 + [4, 2, 1, 1]  # of the least max.buffered, as many as each client may have in turn
 BODY = os.urandom(100_000)
 PROMPT_S = 10.0  # on a machine that does much else; every wait that must not end is longer
 
@@ -310,7 +311,7 @@ def test_a_client_has_an_eighth_of_the_memory(start, start_upstream):
 def test_when_the_memory_is_full_bodies_wait_and_others_do_not(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream, route="buffer: {wait: 1m}"))
-    clients = [client for i in range(8) for client in fill(proxy, 8, f"127.0.0.{2 + i}")]
+    clients = [client for i, n in enumerate(ALL_BLOCKS) for client in fill(proxy, n, f"127.0.0.{2 + i}")]
     assert metric(proxy, "buffered_bytes") == 512 * 1024
     with proxy.connect("127.0.0.99") as late:
         late.send(head(1000) + bytes(999))
@@ -327,12 +328,12 @@ def test_when_the_memory_is_full_bodies_wait_and_others_do_not(start, start_upst
 
 
 def test_who_waits_in_vain_for_memory_gets_503(start, start_upstream):
-    proxy = start(policy(start_upstream(), route="buffer: {size: 64KiB, wait: 2s}",
-                         top="workers: 1"))
-    clients = [proxy.connect(f"127.0.0.{2 + i}") for i in range(9)]
-    for client in clients:
-        client.send(head(len(BODY)) + BODY[:SHARE - 1])  # the last one finds nothing
-    response = clients[-1].read()
+    proxy = start(policy(start_upstream(), route="buffer: {size: 64KiB, wait: 1s}", top="workers: 1"))
+    for i, n in enumerate(ALL_BLOCKS):
+        fill(proxy, n, f"127.0.0.{2 + i}")
+    late = proxy.connect("127.0.0.99")
+    late.send(head(1000) + b"x")
+    response = late.read()
     assert response.status == 503 and int(response.get("Retry-After")) >= 1
     assert proxy.lines_of("/", 1)[0]["fault"] == "too many request bodies are buffered already"
     assert metric(proxy, 'buffer_refused_total{reason="full"}') == 1

@@ -28,21 +28,25 @@ void body_budget_close(struct body_budget *budget)
     client_counts_close(&budget->clients);
 }
 
-/* Count one more block for @buffer. False: buffer->lack says why not. */
+/* Count one more block for @buffer. A client may have an eighth of all, and no more than are free,
+ * so that eight clients leave blocks to others. False: buffer->lack says why not. */
 static bool count(struct body_buffer *buffer)
 {
     struct body_budget *budget = buffer->buffers->budget;
     const unsigned n_max = (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
     buffer->lack = BODY_BUFFER_FULL;
-    if (atomic_fetch_add(&budget->n_blocks, 1) >= n_max) {
+    const unsigned n_taken = atomic_fetch_add(&budget->n_blocks, 1);
+    if (n_taken >= n_max) {
         atomic_fetch_sub(&budget->n_blocks, 1);
         return false;
     }
     if (buffer->client.family == ADDRESS_NONE) {
         return true;
     }
+    const unsigned n_free = n_max - n_taken;
+    const unsigned n_share = n_max / BODY_BUFFER_SHARES;
     const enum status status =
-        client_counts_add(&budget->clients, &buffer->client, n_max / BODY_BUFFER_SHARES);
+        client_counts_add(&budget->clients, &buffer->client, n_share < n_free ? n_share : n_free);
     if (status != STATUS_OK) {
         buffer->lack = status == STATUS_FULL ? BODY_BUFFER_SHARE : BODY_BUFFER_FULL;
         atomic_fetch_sub(&budget->n_blocks, 1);

@@ -135,6 +135,27 @@ START_TEST(a_client_has_an_eighth_and_others_do_not_wait_behind_it)
 }
 END_TEST
 
+START_TEST(clients_leave_blocks_to_others_when_few_are_free)
+{
+    char name[] = "192.0.2.0";
+    unsigned n_left = N_BLOCKS;
+    for (unsigned i = 0; n_left > 0; i++) {
+        name[sizeof(name) - 2] = (char)('0' + i);
+        struct body_buffer *buffer = open_buffer(i, name, MAX);
+        const unsigned n = i < 7 ? SHARE : (n_left + 1) / 2;
+        fill(buffer, n);
+        n_left -= n;
+        ck_assert_uint_eq(body_buffer_room(buffer), 0);
+        ck_assert_int_eq(buffer->lack, n_left > 0 ? BODY_BUFFER_SHARE : BODY_BUFFER_FULL);
+    }
+    for (unsigned i = 0; i < N_BLOCKS; i++) {
+        if (buffers[i].buffers != NULL) {
+            body_buffer_close(&buffers[i]);
+        }
+    }
+}
+END_TEST
+
 START_TEST(a_share_goes_to_the_oldest_buffer_of_its_client)
 {
     struct body_buffer *one = open_buffer(0, "2001:db8:1::", MAX);
@@ -184,6 +205,7 @@ int main(void)
     tcase_add_test(tests, bytes_go_out_in_their_order_and_their_blocks_come_back);
     tcase_add_test(tests, a_block_in_which_nothing_has_come_is_returned);
     tcase_add_test(tests, a_client_has_an_eighth_and_others_do_not_wait_behind_it);
+    tcase_add_test(tests, clients_leave_blocks_to_others_when_few_are_free);
     tcase_add_test(tests, a_share_goes_to_the_oldest_buffer_of_its_client);
     tcase_add_test(tests, all_buffers_together_have_no_more_and_the_oldest_waits_least);
     suite_add_tcase(suite, tests);
