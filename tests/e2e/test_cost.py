@@ -243,6 +243,18 @@ def test_the_field_is_hidden_from_the_client_where_the_policy_says_so(start, sta
     wait_for_left(proxy, 65)
 
 
+def test_it_is_hidden_in_interim_responses_too(start, start_upstream):
+    def behave(peer, request):
+        peer.send(b"HTTP/1.1 103 Early Hints\r\nX-Tokens: 5\r\nLink: </a>\r\n\r\n")
+        say_tokens(peer, request)
+
+    proxy = start(budget(start_upstream(behave), TOKENS % ", strip: true"))
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nX-Say: 5\r\n\r\n")
+    interim = client.reader.head()
+    assert b" 103 " in interim and b"Link" in interim and b"X-Tokens" not in interim
+    assert client.read().get("X-Tokens") is None
+
+
 class Gate:
     """An upstream that answers with X-Tokens when the test says so."""
 

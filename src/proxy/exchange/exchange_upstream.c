@@ -222,6 +222,18 @@ static size_t await_room(struct upstream_user *user)
     return room;
 }
 
+/* Hide the field that reports the cost from the client, if the policy says so. */
+static void strip_cost(struct exchange *exchange)
+{
+    const struct cost_spec *cost = &exchange->evaluation.route->cost;
+    for (size_t i = 0; cost->strip && i < exchange->response.n_fields; i++) {
+        struct field *field = &exchange->response.fields[i];
+        if (span_equals_ignore_case(field->name, cost->field)) {
+            field->hop_by_hop = true;
+        }
+    }
+}
+
 static bool on_interim(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -235,6 +247,7 @@ static bool on_interim(struct upstream_user *user)
     if (exchange->evaluation.route->edits != NULL) {
         edits_redact(exchange);
     }
+    strip_cost(exchange);
     const struct response response = {
         .status = interim->status,
         .fields = interim->fields,
@@ -276,7 +289,7 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
 }
 
 /* Read the cost that the answer reports, now: its head is no longer there when the exchange is
- * settled. Hide the field from the client, if the policy says so. */
+ * settled. */
 static void take_cost(struct exchange *exchange)
 {
     const struct cost_spec *cost = &exchange->evaluation.route->cost;
@@ -285,12 +298,7 @@ static void take_cost(struct exchange *exchange)
     }
     exchange->is_cost_reported =
         cost_of_response(cost, &exchange->response, &exchange->reported_cost);
-    for (size_t i = 0; cost->strip && i < exchange->response.n_fields; i++) {
-        struct field *field = &exchange->response.fields[i];
-        if (span_equals_ignore_case(field->name, cost->field)) {
-            field->hop_by_hop = true;
-        }
-    }
+    strip_cost(exchange);
 }
 
 void exchange_begin_answer(struct exchange *exchange)

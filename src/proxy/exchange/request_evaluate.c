@@ -174,6 +174,11 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
         }
         evaluation->upstream_path = left;
     }
+    if (head->method_id == METHOD_TRACE && route->edits != NULL &&
+        route->edits->request.n_set > 0) {
+        return refuse(evaluation, 501,
+                      "TRACE is not forwarded, since its answer would show what the route sets");
+    }
     if (is_looping(context, route, head)) {
         return refuse(evaluation, 508,
                       "the request has passed here before: the upstream leads back");
