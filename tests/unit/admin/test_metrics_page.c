@@ -87,7 +87,7 @@ START_TEST(values_of_labels_are_escaped_whatever_they_are)
         {{"\0", 1}, "l{v=\"\\\\x00\"} 1\n"},
         {{"\xff\xc3", 2}, "l{v=\"\\\\xff\\\\xc3\"} 1\n"},
         {{"gr\xc3\xbc\xc3\x9f", 6}, "l{v=\"gr\xc3\xbc\xc3\x9f\"} 1\n"},
-        {{"\xe2\x80\xa8", 3}, "l{v=\"\xe2\x80\xa8\"} 1\n"},
+        {{"\xe2\x80\xa8", 3}, "l{v=\"\\\\xe2\\\\x80\\\\xa8\"} 1\n"},
     };
     for (size_t i = 0; i < ARRAY_LEN(VALUES); i++) {
         const struct page_label label = {"v", VALUES[i].value};
