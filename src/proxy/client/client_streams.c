@@ -1,9 +1,8 @@
-#include "proxy/client/client_streams.h"
+#include "proxy/client/connection_limits.h"
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "proxy/client/client_env.h"
-#include "proxy/client/connection_limits.h"
 #include "proxy/exchange/exchange_config.h"
 
 enum status client_streams_join(struct client_env *clients, const struct address *client,

@@ -19,7 +19,6 @@
 #include "net/loop.h"
 #include "net/stream.h"
 #include "proxy/core/proxy_env.h"
-#include "proxy/upstream/health_check_http2.h"
 #include "proxy/upstream/upstream_outcome.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_server.h"

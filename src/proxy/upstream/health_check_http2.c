@@ -1,10 +1,9 @@
-#include "proxy/upstream/health_check_http2.h"
+#include "proxy/upstream/upstream_server.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "http2/client_session.h"
-#include "proxy/upstream/upstream_server.h"
 
 enum {
     STREAM_WINDOW = 65535, /* of an answer, whose body is not used */

@@ -23,6 +23,7 @@
 #include "tls/tls_client.h"
 
 struct health_check;
+struct health_check_http2;
 struct server_process;
 struct stream;
 struct stream_handler;
@@ -143,5 +144,21 @@ MUST_USE enum status health_check_new(struct upstream_server *server, struct hea
 
 /* NULL is a no-op. */
 void health_check_free(struct health_check *check);
+
+/* --- a check by HTTP/2 (health_check_http2.c): its request, on a connection of its own, and the
+ * status of the answer --- */
+
+/* Begin: a GET of @path, with @host for the server's name. NULL: no memory. */
+MUST_USE struct health_check_http2 *health_check_http2_new(const struct upstream_server *server,
+                                                           struct span path, struct span host);
+/* NULL is a no-op. */
+void health_check_http2_free(struct health_check_http2 *check);
+
+/* Write the frames that are due to @stream, unless it is blocked. False: the connection ended. */
+MUST_USE bool health_check_http2_flush(struct health_check_http2 *check, struct stream *stream);
+
+/* @n bytes have come. Returns the status of the answer; 0: it has not come; negative: it is not
+ * valid HTTP/2. */
+int health_check_http2_read(struct health_check_http2 *check, const char *bytes, size_t n);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_SERVER_H */
