@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from harness import bans, program
+from harness import bans, program, redis_tls
 from harness.ports import free_port
 from harness.cluster import Cluster
 from harness.redis import SERVER, Redis
@@ -113,6 +113,8 @@ def start_watched(tmp_path, start_redis):
     sentinels = []
 
     def make(*options, n_sentinels=3, lines=(), down_after_ms=DOWN_AFTER_MS, tls=()):
+        tls = tls or redis_tls.files()
+
         def more():
             return ["--tls-replication", "yes", "--tls-port", str(free_port()), *tls] if tls else []
 

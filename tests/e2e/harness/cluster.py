@@ -1,5 +1,6 @@
 """A cluster of one's own: masters with a replica each, on ports of the loopback address."""
 
+from harness import redis_tls
 from harness.ports import free_port
 from harness.redis import Redis
 from harness.wait import until
@@ -15,6 +16,7 @@ class Cluster:
 
     def __init__(self, folder, n_masters=3, n_replicas=3, *options, tls=()):
         folder.mkdir()
+        tls = tls or redis_tls.files()
         self.n_masters = n_masters
         timeout_ms = NODE_TIMEOUT_MS if n_replicas > 0 else NEVER_MS
         self.nodes = [self._make_node(folder / f"node-{i}", timeout_ms,

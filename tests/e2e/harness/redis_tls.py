@@ -21,11 +21,18 @@ def _files():
     return authority.certificate, *authority.sign("redis", "IP:127.0.0.1")
 
 
+def files():
+    """What a Redis with a port for TLS is started with besides; nothing unless TLS is wanted."""
+    if not IS_WANTED:
+        return []
+    authority, certificate, key = _files()
+    return ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no",
+            "--tls-ca-cert-file", str(authority)]
+
+
 def options(port):
     """What a Redis is started with."""
-    authority, certificate, key = _files()
-    return ["--tls-port", str(port), "--tls-cert-file", str(certificate), "--tls-key-file", str(key),
-            "--tls-auth-clients", "no", "--tls-ca-cert-file", str(authority)]
+    return ["--tls-port", str(port), *files()]
 
 
 def environment():

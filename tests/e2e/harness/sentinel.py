@@ -20,6 +20,7 @@ class Sentinel(Redis):
     def __init__(self, folder, master, quorum, down_after_ms, *lines):
         super().__init__(folder)
         self.lines = lines
+        self.is_secured = False  # it has a port for TLS if `lines` say so
         self.tls_port = next((int(line.split()[1]) for line in lines if line.startswith("tls-port ")),
                              None)
         self.file = folder / "sentinel.conf"
