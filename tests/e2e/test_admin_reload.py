@@ -200,9 +200,9 @@ def test_servers_are_told_with_how_they_are(start, start_upstream, tmp_path):
     until(lambda: told()["other"]["servers"][0]["state"] == "fails checks", "the checks")
     assert told()["other"]["health"] == "/ok"
     lines = ctl(unix.address, "upstreams").stdout.splitlines()
-    assert lines[0].split() == ["UPSTREAM", "SERVER", "STATE", "WEIGHT", "REQUESTS", "CONNECTIONS",
+    assert lines[0].split() == ["UPSTREAM", "SERVER", "HTTP", "STATE", "WEIGHT", "REQUESTS", "CONNECTIONS",
                                 "WAITING"]
-    assert lines[2].split()[:3] == ["http://127.0.0.1:1", "ejected", "2"]
+    assert lines[2].split()[:4] == ["http://127.0.0.1:1", "1.1", "ejected", "2"]
 
 
 def test_an_admin_api_that_is_new_is_there_after_the_next_start(start, tmp_path):
