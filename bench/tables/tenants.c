@@ -111,7 +111,7 @@ static double lookup_ns(struct tenants *tenants)
         fputs("bench_tenants: a tenant was not found\n", stderr);
         exit(EXIT_FAILURE);
     }
-    return (double)(found_us - written_us) * NS_PER_US / LOOKUPS;
+    return (double)(found_us - written_us) * (double)NS_PER_US / (double)LOOKUPS;
 }
 
 int main(void)
@@ -150,7 +150,7 @@ int main(void)
     printf("{\"tenants\": %d, \"bytes_at_rest\": %zu, \"bytes_taken\": %zu, "
            "\"bytes_more_in_a_change\": %zu, \"lookup_ns\": %.0f, \"change_us\": %.1f}\n",
            TENANTS, at_rest, taken, most - at_rest, lookup_ns(tenants),
-           (double)change_us / CHANGES);
+           (double)change_us / (double)CHANGES);
     tenants_free(tenants);
     return EXIT_SUCCESS;
 }
