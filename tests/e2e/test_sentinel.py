@@ -240,8 +240,8 @@ def test_a_failover_that_no_sentinel_told_is_noticed_when_they_are_back(start, s
     new.call("REPLICAOF", "NO", "ONE")
     for sentinel in watched.sentinels:
         sentinel.file.write_text(sentinel.file.read_text().replace(
-            f"sentinel monitor {MASTER} 127.0.0.1 {old.port}",
-            f"sentinel monitor {MASTER} 127.0.0.1 {new.port}"))
+            f"sentinel monitor {MASTER} 127.0.0.1 {old.announced_port}",
+            f"sentinel monitor {MASTER} 127.0.0.1 {new.announced_port}"))
     watched.start_sentinels()
     until(lambda: proxy.stderr().count("sentinel names another") >= WORKERS, "the news")
     wait_for_sharing(proxy)
@@ -374,7 +374,7 @@ def test_while_everything_is_away_a_process_connects_ten_times_a_second_at_most(
     for server in everybody:
         server.kill()
     began = time.monotonic()
-    counting = [Counting(server.port) for server in everybody]
+    counting = [Counting(server.announced_port) for server in everybody]
     with Crowd([proxy], n_clients=2):
         time.sleep(5)
     for one in counting:

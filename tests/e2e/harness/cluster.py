@@ -29,7 +29,9 @@ class Cluster:
 
     @staticmethod
     def _tls(options):
-        return ["--tls-cluster", "yes", "--tls-port", str(free_port()), *options] if options else []
+        if not options:
+            return []
+        return ["--tls-cluster", "yes", "--tls-replication", "yes", "--tls-port", str(free_port()), *options]
 
     @staticmethod
     def _make_node(folder, timeout_ms, options):

@@ -18,7 +18,7 @@ def _files():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="redis-tls-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     authority = Authority(folder / "authority")
-    return authority.certificate, *authority.sign("redis", "IP:127.0.0.1")
+    return authority.certificate, *authority.sign("redis", "IP:127.0.0.1,DNS:localhost")
 
 
 def files():
