@@ -215,7 +215,8 @@ def test_an_unfinished_http2_head_gives_way_after_a_moment(start):
         after(HEAD_GRACE_S, began)
         with proxy.connect() as new:
             ask(new)
-            assert block.read_to_end() == "NO_ERROR"
+            # Its acknowledgement of our SETTINGS stands inside its head, and may be seen before the close.
+            assert block.read_to_end() in ("NO_ERROR", "PROTOCOL_ERROR")
             frame.send_raw(rest)
             assert frame.answer(1).status == 200
     assert "kind=head" in proxy.stderr()
