@@ -9,6 +9,7 @@ import pytest
 from harness import bans, program, redis_tls
 from harness.ports import free_port
 from harness.cluster import Cluster
+from harness.http2 import Http2Client
 from harness.redis import SERVER, Redis
 from harness.sentinel import DOWN_AFTER_MS, Sentinel, Watched
 from harness.upstream import Upstream
@@ -143,6 +144,20 @@ def start_watched(tmp_path, start_redis):
 def start(tmp_path, start_upstream, start_redis, start_cluster):
     """start(policy): a running proxy. Ends before the upstreams and the Redis that it uses."""
     yield from _proxies(tmp_path)
+
+
+@pytest.fixture(name="connect")
+def a_connect():
+    """connect(proxy): a client of it by HTTP/2."""
+    clients = []
+
+    def connect(proxy, **options):
+        clients.append(Http2Client(proxy.address, **options))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.sock.close()
 
 
 @pytest.fixture

@@ -8,25 +8,11 @@ import pytest
 from harness import program
 from harness.admin import addresses
 from harness.client import Client
-from harness.http2 import Http2Client
 from harness.upstream import answer
 
 LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\n"
 CALL = {"method": "POST", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
 OF_GRPC = b"Content-Type: application/grpc\r\n"
-
-
-@pytest.fixture(name="connect")
-def a_connect():
-    clients = []
-
-    def connect(proxy, **options):
-        clients.append(Http2Client(proxy.address, **options))
-        return clients[-1]
-
-    yield connect
-    for client in clients:
-        client.sock.close()
 
 
 def trailers(status):

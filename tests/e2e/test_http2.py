@@ -18,19 +18,6 @@ LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\n"
 MIB = 1 << 20
 
 
-@pytest.fixture(name="connect")
-def a_connect():
-    clients = []
-
-    def connect(proxy, **options):
-        clients.append(Http2Client(proxy.address, **options))
-        return clients[-1]
-
-    yield connect
-    for client in clients:
-        client.sock.close()
-
-
 def curl(proxy, *arguments):
     return subprocess.run(["curl", "--silent", "--http2-prior-knowledge", *arguments,
                            f"http://127.0.0.1:{proxy.port}/"], capture_output=True, check=True, timeout=60).stdout
@@ -187,32 +174,40 @@ def test_a_body_of_unknown_length_is_chunked_upstream(start, start_upstream, con
     assert upstream.last.is_chunked()
 
 
-def fill_windows(client, *streams):
-    """Send DATA on the streams until their windows, or that of the connection, have little left, and stay so.
-    How much of each was sent."""
-    n_sent, windows = dict.fromkeys(streams, 0), dict.fromkeys((0, *streams), 65535)
-    was_low = False
-    while True:
-        client.pong()
-        for frame in client.frames:
-            if type(frame).__name__ == "WindowUpdateFrame":
-                windows[frame.stream_id] += frame.window_increment
-        client.frames.clear()
-        open_streams = [stream for stream in streams if min(windows[0], windows[stream]) >= 10000]
-        if open_streams:
-            stream = min(open_streams, key=n_sent.get)
-            was_low = False
-            client.data(stream, b"x" * 8192)
-            n_sent[stream] += 8192
-            windows[0] -= 8192
-            windows[stream] -= 8192
-        elif was_low:
-            return n_sent
-        else:
-            was_low = True
-            time.sleep(0.2)  # the server may take some more
-        if sum(n_sent.values()) > 80 * MIB:
-            pytest.fail("the windows never closed")
+class Uploads:
+    """Streams that send as much as the windows let them, but for what is less than a frame."""
+
+    def __init__(self, client, *streams):
+        self.client = client
+        self.n_sent = dict.fromkeys(streams, 0)
+        self.windows = dict.fromkeys((0, *streams), 65535)  # 0: that of the connection
+
+    def read(self):
+        self.client.pong()
+        for frame in self.client.frames:
+            if type(frame).__name__ == "WindowUpdateFrame" and frame.stream_id in self.windows:
+                self.windows[frame.stream_id] += frame.window_increment
+        self.client.frames.clear()
+
+    def fill(self):
+        """False: nothing could be sent."""
+        n_before = sum(self.n_sent.values())
+        self.read()
+        while open_streams := [stream for stream in self.n_sent
+                               if min(self.windows[0], self.windows[stream]) >= 10000]:
+            stream = min(open_streams, key=self.n_sent.get)
+            self.client.data(stream, b"x" * 8192)
+            self.n_sent[stream] += 8192
+            self.windows[0] -= 8192
+            self.windows[stream] -= 8192
+            assert sum(self.n_sent.values()) < 80 * MIB, "the windows never closed"
+            self.read()
+        return sum(self.n_sent.values()) > n_before
+
+    def fill_for_good(self):
+        """Until the server has taken all that it may."""
+        while self.fill():
+            time.sleep(0.2)
 
 
 def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_upstream, connect):
@@ -229,10 +224,11 @@ def test_a_slow_upstream_holds_the_client_back_and_nothing_is_lost(start, start_
                   "routes: [{upstream: api}]")
     client = connect(proxy)
     stream = client.begin(method="POST", ends=False)
-    n_sent = fill_windows(client, stream)[stream]
+    upload = Uploads(client, stream)
+    upload.fill_for_good()
     go_on.set()
     client.data(stream, b"", ends=True)
-    assert client.answer(stream).body == str(n_sent).encode()
+    assert client.answer(stream).body == str(upload.n_sent[stream]).encode()
 
 
 def test_an_upload_is_not_too_slow_while_the_window_is_closed_by_others(start, start_upstream, connect):
@@ -251,25 +247,25 @@ def test_an_upload_is_not_too_slow_while_the_window_is_closed_by_others(start, s
                   "routes: [{upstream: api}]")
     client = connect(proxy)
     slow = [client.begin(method="POST", path="/slow", ends=False) for _ in range(4)]  # more than their own windows hold back
-    n_sent = fill_windows(client, *slow)
+    uploads = Uploads(client, *slow)
+    uploads.fill_for_good()
     begun, empty = (client.begin(method="POST", path="/quick", ends=False, more=[("content-length", "9000")])
                     for _ in range(2))
     client.data(begun, b"y" * 1000)
+    uploads.windows[0] -= 1000
     upstream.wait_for(5)
     ends = time.monotonic() + 1.5  # longer than buffer.wait, and than what min_upload gives in advance
     while time.monotonic() < ends:
-        client.pong()
+        uploads.fill()
         assert not any(client.answer_of(stream).heads for stream in (begun, empty))
         time.sleep(0.05)
-    client.frames.clear()
     go_on.set()
-    client.read_until(lambda: any(type(frame).__name__ == "WindowUpdateFrame" and frame.stream_id == 0
-                                  for frame in client.frames))
+    until(lambda: uploads.read() or uploads.windows[0] >= 17000, "the window to open")
     client.data(begun, b"y" * 8000, ends=True)
     client.data(empty, b"y" * 9000, ends=True)
     for stream in slow:
         client.data(stream, b"", ends=True)
-        assert client.answer(stream).body == str(n_sent[stream]).encode()
+        assert client.answer(stream).body == str(uploads.n_sent[stream]).encode()
     assert client.answer(begun).body == client.answer(empty).body == b"9000"
 
 
@@ -458,10 +454,10 @@ def test_a_client_has_so_many_requests_over_all_its_connections(start, start_ups
         assert other.answer(other.begin()).reset == "REFUSED_STREAM"
         for _ in range(300):  # it costs no units of abuse: the client cannot know
             other.begin()
-        other.pong(b"all-sent")
+        other.pong()
         assert other.goaway is None
         one.reset(held[0])
-        one.pong(b"is-reset")
+        one.pong()
         other.begin()
         assert other.answer(other.begin()).reset == "REFUSED_STREAM"
         stranger.begin()

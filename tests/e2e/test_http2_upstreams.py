@@ -8,7 +8,6 @@ import pytest
 from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.client import Client
-from harness.http2 import Http2Client
 from harness.http2_server import Http2Server
 from harness.message import Cut
 from harness.ports import free_port
@@ -30,19 +29,6 @@ def a_server():
     for server in servers:
         server.stop()
         assert not server.failures, server.failures
-
-
-@pytest.fixture(name="connect")
-def a_connect():
-    clients = []
-
-    def connect(proxy, **options):
-        clients.append(Http2Client(proxy.address, **options))
-        return clients[-1]
-
-    yield connect
-    for client in clients:
-        client.sock.close()
 
 
 def policy(*servers, more="", **sections):

@@ -43,7 +43,8 @@ class Http2Client:
         self.sock = sock or socket.create_connection(address, timeout=TIMEOUT_S)
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.answers, self.frames = {}, []
-        self.pongs = True  # PINGs are answered
+        self.pongs = True  # PINGs are answered,
+        self.acknowledges = True  # and SETTINGS
         self.goaway = None  # (last stream, error, data)
         self.next_id = 1
         self.block = None  # (stream, bytes so far, whether the stream ends) of a head that goes on
@@ -137,7 +138,7 @@ class Http2Client:
             self.answer_of(frame.stream_id).reset = NAMES[frame.error_code]
         elif isinstance(frame, GoAwayFrame):
             self.goaway = (frame.last_stream_id, NAMES[frame.error_code], frame.additional_data)
-        elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
+        elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags and self.acknowledges:
             self.send(SettingsFrame(0, flags=["ACK"]))
         elif isinstance(frame, PingFrame) and "ACK" not in frame.flags and self.pongs:
             self.send(PingFrame(0, opaque_data=frame.opaque_data, flags=["ACK"]))
@@ -158,11 +159,12 @@ class Http2Client:
             self.data(stream, body, ends=True)
         return self.answer(stream)
 
-    def pong(self, content=b"ping-me!"):
-        """All that was sent before was processed."""
-        self.ping(content)
-        self.read_until(lambda: isinstance(self.frames[-1], PingFrame) and "ACK" in self.frames[-1].flags
-                        and self.frames[-1].opaque_data == content if self.frames else False)
+    def pong(self):
+        """All that was sent before was processed, and what was sent for it was read."""
+        n_before = len(self.frames)
+        self.ping()
+        self.read_until(lambda: any(isinstance(frame, PingFrame) and "ACK" in frame.flags
+                                    for frame in self.frames[n_before:]))
 
     def read_to_end(self):
         """Everything up to the close; the error of GOAWAY, None if none came."""

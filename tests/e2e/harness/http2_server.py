@@ -10,7 +10,7 @@ from hyperframe.frame import (ContinuationFrame, DataFrame, Frame, GoAwayFrame, 
 
 from harness.http2 import NAMES, PREFACE
 from harness.ports import end_accepting, free_port
-from harness.wait import until
+from harness.upstream import Recorder
 
 WINDOW = 1 << 30
 
@@ -169,7 +169,7 @@ class Peer:
             self.server.behave(self, request)
 
 
-class Http2Server:
+class Http2Server(Recorder):
     """Listens at 127.0.0.1:port. `behave(peer, request)` is called with each whole request, `on_head` with each
     head; the answer is "ok" unless they say otherwise. With a TLS `context` ALPN may choose."""
 
@@ -212,15 +212,6 @@ class Http2Server:
         except Exception as failure:
             self.failures.append(failure)
             raise
-
-    def wait_for(self, n):
-        """The request number n, from 1, when its head has come."""
-        until(lambda: len(self.requests) >= n, f"request {n} at the server")
-        return self.requests[n - 1]
-
-    @property
-    def last(self):
-        return self.requests[-1]
 
     def stop(self):
         self._is_stopping = True

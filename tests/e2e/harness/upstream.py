@@ -55,7 +55,20 @@ class Peer:
         return request.body
 
 
-class Upstream:
+class Recorder:
+    """A server with the `requests` that it was sent, in the order of their heads."""
+
+    def wait_for(self, n):
+        """The request number n, from 1, when it has come."""
+        until(lambda: len(self.requests) >= n, f"request {n} at the upstream")
+        return self.requests[n - 1]
+
+    @property
+    def last(self):
+        return self.requests[-1]
+
+
+class Upstream(Recorder):
     """Listens at 127.0.0.1:port, or at `address`, also the path of a unix socket. `behave(peer, request)`
     answers each request; its body has been read before, unless reads_body is False. `answer`, given
     instead, is sent every time.
@@ -127,15 +140,6 @@ class Upstream:
             peer.read_body(request)
             self.requests.append(request)
         self.behave(peer, request)
-
-    def wait_for(self, n):
-        """The request number n, from 1, when it has come."""
-        until(lambda: len(self.requests) >= n, f"request {n} at the upstream")
-        return self.requests[n - 1]
-
-    @property
-    def last(self):
-        return self.requests[-1]
 
     def open_peers(self):
         return [peer for peer in self._peers if peer.is_open]
