@@ -59,6 +59,10 @@ struct address address_of_sockaddr(const struct sockaddr *sockaddr);
  * bit is cleared. */
 struct address address_mask(struct address address, uint8_t bits);
 
+/* What a client at @address is known by: an IPv4 address, or the IPv6 prefix that one customer may
+ * have (CLIENT_IPV6_BITS). */
+struct address address_of_client(const struct address *address);
+
 bool address_equals(const struct address *a, const struct address *b);
 
 /* Whether @prefix covers @address. Always false if the families differ. */

@@ -40,6 +40,13 @@ static inline char ascii_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
+/* A letter of ASCII or a digit. */
+static inline bool ascii_is_alphanumeric(char c)
+{
+    const char lower = ascii_lower(c);
+    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
+}
+
 /* Letters of ASCII are compared without regard to case. */
 bool span_equals_ignore_case(struct span a, struct span b);
 

@@ -40,8 +40,7 @@ int read_field_order(const struct read_field *a, const struct read_field *b);
 /* The folded form of @c. */
 static inline char read_field_fold(char c)
 {
-    const char lower = ascii_lower(c);
-    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ? lower : '-';
+    return ascii_is_alphanumeric(c) ? ascii_lower(c) : '-';
 }
 
 #endif /* SLUICE_POLICY_READ_FIELDS_H */

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/compiler.h"
+#include "base/limits.h"
 
 enum {
     IPV4_BYTES = 4,
@@ -81,9 +82,7 @@ static bool is_zone(struct span zone)
 {
     for (size_t i = 0; i < zone.len; i++) {
         char c = zone.data[i];
-        char lower = ascii_lower(c);
-        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') &&
-            span_find(SPAN("-._~%"), c) == 5) {
+        if (!ascii_is_alphanumeric(c) && span_find(SPAN("-._~%"), c) == 5) {
             return false;
         }
     }
@@ -199,6 +198,11 @@ struct address address_mask(struct address address, uint8_t bits)
     address.bytes[whole] &= (uint8_t)(0xff00 >> (bits % 8));
     memset(address.bytes + whole + 1, 0, sizeof(address.bytes) - whole - 1);
     return address;
+}
+
+struct address address_of_client(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
 }
 
 bool address_equals(const struct address *a, const struct address *b)

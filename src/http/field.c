@@ -58,12 +58,6 @@ static bool is_cgi_variable(struct span name)
            span_equals_ignore_case(name, SPAN("PATH_INFO"));
 }
 
-static bool is_alphanumeric(char c)
-{
-    const char lower = ascii_lower(c);
-    return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool field_is_underscore_variant(struct span name)
 {
     if (name.len == 0 || name.len >= NAME_BYTES_LIMIT) {
@@ -78,7 +72,7 @@ bool field_is_underscore_variant(struct span name)
     for (size_t i = 0; i < name.len; i++) {
         const char c = name.data[i];
         const bool is_hyphen = known.data[i] == '-';
-        if (is_hyphen ? is_alphanumeric(c) : ascii_lower(c) != ascii_lower(known.data[i])) {
+        if (is_hyphen ? ascii_is_alphanumeric(c) : ascii_lower(c) != ascii_lower(known.data[i])) {
             return false;
         }
         differs = differs || (is_hyphen && c != '-');

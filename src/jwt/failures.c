@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/limits.h"
 #include "base/text.h"
 #include "jwt/verifier.h"
 
@@ -61,18 +60,17 @@ static bool has_ended(uint64_t start_us, uint64_t length_us, uint64_t now_us)
 static struct sender *find(struct jwt_failures *failures, const struct address *client, bool adds,
                            uint64_t now_us)
 {
-    const struct address masked =
-        address_mask(*client, client->family == ADDRESS_IPV4 ? 32 : CLIENT_IPV6_BITS);
+    const struct address known = address_of_client(client);
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
-    address_write(&masked, &text);
+    address_write(&known, &text);
     struct sender *set = failures->senders[hash_shared(text_span(&text)).low % N_SETS];
     struct sender *fewest = &set[0];
     for (size_t i = 0; i < N_WAYS; i++) {
         if (has_ended(set[i].minute_us, US_PER_MINUTE, now_us)) {
             set[i].n_failures = 0;
         }
-        if (set[i].n_failures > 0 && address_equals(&set[i].client, &masked)) {
+        if (set[i].n_failures > 0 && address_equals(&set[i].client, &known)) {
             return &set[i];
         }
         fewest = set[i].n_failures < fewest->n_failures ? &set[i] : fewest;
@@ -80,7 +78,7 @@ static struct sender *find(struct jwt_failures *failures, const struct address *
     if (!adds) {
         return NULL;
     }
-    *fewest = (struct sender){.client = masked, .minute_us = now_us};
+    *fewest = (struct sender){.client = known, .minute_us = now_us};
     return fewest;
 }
 

@@ -31,8 +31,7 @@ const char *jwt_result_text(enum jwt_result result)
 
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
+    return ascii_is_alphanumeric(c) || c == '_' || c == '-';
 }
 
 /* Take the name at the start of *rest, written with or without quotes. False: there is none. */

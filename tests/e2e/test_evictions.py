@@ -16,8 +16,7 @@ from harness.wait import until
 
 OK = "routes: [{match: {path: /ok}, respond: {status: 200, body: ok}}]\n"
 GRACE_S = 0.1  # EVICTION_GRACE_US
-HEAD_GRACE_S = 1.0  # EVICTION_HEAD_GRACE_US
-BODY_GRACE_S = 1.0  # EVICTION_BODY_GRACE_US
+REQUEST_GRACE_S = 1.0  # EVICTION_REQUEST_GRACE_US
 PENDING_MAX = 96  # EVICTIONS_PENDING_MAX
 ATTACKERS = [f"127.0.0.{i}" for i in range(2, 7)]
 
@@ -111,7 +110,7 @@ def test_an_unfinished_head_gives_way_after_a_moment_and_is_told_408(start):
     with proxy.connect() as new:  # neither has had its time
         refused = new.read()
         assert refused.status == 503 and refused.get("Retry-After") == "1" and new.has_ended()
-    after(HEAD_GRACE_S, began)
+    after(REQUEST_GRACE_S, began)
     with proxy.connect() as new:
         ask(new)
         response = heads[0].read()
@@ -133,7 +132,7 @@ def test_a_request_under_way_is_not_evicted(start, start_upstream):
     proxy = start(policy(2, routes=f"upstream: {upstream.url}\n"))
     busy = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(2)]
     upstream.wait_for(2)
-    after(HEAD_GRACE_S, time.monotonic())
+    after(REQUEST_GRACE_S, time.monotonic())
     with proxy.connect() as new:
         assert new.read().status == 503
     released.set()
@@ -147,7 +146,7 @@ def test_a_body_that_is_buffered_gives_way_after_a_moment_and_is_told_408(start,
     bodies = [proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab") for _ in range(2)]
     with proxy.connect() as new:  # neither has had its time
         assert new.read().status == 503
-    after(BODY_GRACE_S, began)
+    after(REQUEST_GRACE_S, began)
     with proxy.connect() as new:
         assert new.ask().status == 200
         response = bodies[0].read()
@@ -163,7 +162,7 @@ def test_a_buffered_body_that_has_its_server_is_not_evicted(start, start_upstrea
     proxy = start(policy(1, routes=buffered(upstream, "{wait: 100ms, min_upload: off}")))
     busy = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
     until(lambda: upstream.n_connections, "the server to be asked")
-    after(BODY_GRACE_S, time.monotonic())
+    after(REQUEST_GRACE_S, time.monotonic())
     with proxy.connect() as new:
         assert new.read().status == 503
     busy.send(b"cde")
@@ -186,7 +185,7 @@ def test_an_http2_connection_whose_bodies_are_all_buffered_gives_way(start, star
         slow = busy.begin(busy.fields(path="/slow"))
         upstream.wait_for(1)
         waiting.pong()
-        after(BODY_GRACE_S, time.monotonic())
+        after(REQUEST_GRACE_S, time.monotonic())
         with proxy.connect() as new:
             assert new.ask().status == 200
         assert [waiting.answer(stream).status for stream in streams] == [408, 408]
@@ -213,7 +212,7 @@ def test_an_unfinished_http2_head_gives_way_after_a_moment(start):
         rest = begin_head(frame, is_frame_whole=False)
         with proxy.connect() as new:  # neither has had its time
             assert new.read().status == 503
-        after(HEAD_GRACE_S, began)
+        after(REQUEST_GRACE_S, began)
         with proxy.connect() as new:
             ask(new)
             assert block.read_to_end() == "NO_ERROR"
@@ -234,11 +233,11 @@ def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
             client.read_until(lambda stream=stream, client=client: client.answer_of(stream).heads)
         with proxy.connect() as new:  # neither has had its time
             assert new.read().status == 503
-        after(HEAD_GRACE_S / 2, began)
+        after(REQUEST_GRACE_S / 2, began)
         for client in (one, other):  # a further one gains no time
             client.begin(path=path)
             client.pong()
-        after(HEAD_GRACE_S, began)
+        after(REQUEST_GRACE_S, began)
         with proxy.connect() as new:
             ask(new)
             assert one.read_to_end() == "NO_ERROR"

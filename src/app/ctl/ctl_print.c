@@ -136,7 +136,7 @@ static bool is_bare(struct span span)
     bool is_number = span.len > 0 && ascii_lower(span.data[0]) <= '9';
     for (size_t i = 0; i < span.len; i++) {
         const char c = ascii_lower(span.data[i]);
-        const bool is_word = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        const bool is_word = ascii_is_alphanumeric(c);
         const bool is_last = i + 1 == span.len || span.data[i + 1] == ' ';
         if (!is_word && (span_find(i == 0 ? first : inner, c) == (i == 0 ? first : inner).len ||
                          (is_last && c == ':') || (i + 1 == span.len && c == ' '))) {

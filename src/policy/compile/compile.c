@@ -54,9 +54,7 @@ static bool is_name(struct span name)
 {
     for (size_t i = 0; i < name.len; i++) {
         const char c = name.data[i];
-        const char lower = ascii_lower(c);
-        const bool word = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
-        if (!word && c != '.' && c != '_' && c != '-') {
+        if (!ascii_is_alphanumeric(c) && c != '.' && c != '_' && c != '-') {
             return false;
         }
     }

@@ -23,9 +23,7 @@ static bool is_name(struct span host)
     }
     for (size_t i = 0; i < host.len; i++) {
         const char c = host.data[i];
-        const char lower = ascii_lower(c);
-        const bool plain = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
-        if (!plain && c != '.' && c != '-' && c != '_') {
+        if (!ascii_is_alphanumeric(c) && c != '.' && c != '-' && c != '_') {
             return false;
         }
     }

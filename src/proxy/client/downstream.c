@@ -376,7 +376,7 @@ static void parse(struct downstream *downstream, uint64_t now_us)
             downstream_refuse_head(downstream, DOWNSTREAM_HEAD_EVICTED);
         } else {
             eviction_publish(&downstream->connection.candidate,
-                             exchange->started_us + EVICTION_HEAD_GRACE_US);
+                             exchange->started_us + EVICTION_REQUEST_GRACE_US);
             stream_want_read(&downstream->stream, true);
         }
         return;
@@ -671,7 +671,7 @@ static void await_body(struct client *client, bool is_awaited)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     eviction_publish(&downstream->connection.candidate,
-                     is_awaited ? clock_monotonic_us() + EVICTION_BODY_GRACE_US
+                     is_awaited ? clock_monotonic_us() + EVICTION_REQUEST_GRACE_US
                                 : downstream->busy_from_us);
 }
 

@@ -11,7 +11,7 @@ void downstream_await_header(struct downstream *downstream, uint64_t now_us)
     downstream->connection.awaits_header = true;
     timeout_arm(&downstream->timeout, &clients->first_timeouts, now_us);
     eviction_add(&clients->connection_limits->eviction, &downstream->connection.candidate, &NOBODY,
-                 now_us + EVICTION_HEAD_GRACE_US);
+                 now_us + EVICTION_REQUEST_GRACE_US);
 }
 
 void downstream_end_header(struct downstream *downstream)

@@ -98,7 +98,7 @@ void downstream_on_secured(struct downstream *downstream);
 /* --- eviction, and the time limit of the first head (downstream_eviction.c) --- */
 
 /* A PROXY header is expected within its time. Until it is whole the connection counts by no client,
- * and may be evicted after EVICTION_HEAD_GRACE_US. */
+ * and may be evicted after EVICTION_REQUEST_GRACE_US. */
 void downstream_await_header(struct downstream *downstream, uint64_t now_us);
 
 /* It is whole: the connection is no candidate until downstream_await_first(). */

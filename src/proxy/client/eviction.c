@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
-
 enum {
     ROOM_MIN = 64,          /* clients in a heap */
     CONNECTIONS_MANY = 16,  /* more than a browser opens to one host */
@@ -152,17 +150,11 @@ static struct eviction_client *new_client(struct eviction *eviction, const struc
     return client;
 }
 
-/* The address by which the client at @address is known. */
-static struct address client_of(const struct address *address)
-{
-    return address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
-}
-
 /* NULL: it has no candidates. */
 static struct eviction_client *find_client(const struct eviction *eviction,
                                            const struct address *address)
 {
-    const struct address wanted = client_of(address);
+    const struct address wanted = address_of_client(address);
     struct eviction_client **node = tfind(&wanted, &eviction->clients, compare);
     return node != NULL ? *node : NULL;
 }
@@ -171,7 +163,7 @@ static struct eviction_client *find_client(const struct eviction *eviction,
 static struct eviction_client *find_or_make_client(struct eviction *eviction,
                                                    const struct address *address)
 {
-    const struct address wanted = client_of(address);
+    const struct address wanted = address_of_client(address);
     struct eviction_client *client = find_client(eviction, address);
     return client != NULL ? client : new_client(eviction, &wanted);
 }

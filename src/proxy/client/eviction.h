@@ -56,10 +56,10 @@ enum eviction_kind {
 #define EVICTION_AFTER_ANSWER (EVICTION_NEVER - 1)
 
 enum {
-    EVICTION_GRACE_US = 100 * 1000,       /* before a new or idle connection may be evicted */
-    EVICTION_HEAD_GRACE_US = 1000 * 1000, /* for a head, from its first byte; for a PROXY header,
-                                             from accept */
-    EVICTION_BODY_GRACE_US = 1000 * 1000, /* for a body that no server waits for, from its head */
+    EVICTION_GRACE_US = 100 * 1000, /* before a new or idle connection may be evicted */
+    /* The same for one that waits for its client in a request: for a head from its first byte, for
+     * a body that no server waits for from its head, for a PROXY header from accept. */
+    EVICTION_REQUEST_GRACE_US = 1000 * 1000,
     EVICTION_SCAN_MAX = 1024,
     EVICTIONS_PENDING_MAX = 96,  /* victims that are not closed yet */
     EVICTIONS_NOT_DUE_MAX = 64,  /* no victim that is not due is chosen while so many are pending */

@@ -203,7 +203,7 @@ void http2_publish(struct http2_connection *connection)
     if (is_resting(connection)) {
         from_us = downstream->rest_since_us + EVICTION_GRACE_US;
     } else if (waits_from_us != EVICTION_NEVER) {
-        from_us = waits_from_us + EVICTION_HEAD_GRACE_US;
+        from_us = waits_from_us + EVICTION_REQUEST_GRACE_US;
     }
     eviction_publish(&downstream->connection.candidate, from_us);
 }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
-
 enum { SHARD_SHIFT = 58 }; /* the upper bits of the hash choose the shard */
 
 static int compare(const void *one, const void *other)
@@ -30,16 +28,11 @@ void client_counts_close(struct client_counts *counts)
     }
 }
 
-static struct address client_at(const struct address *address)
-{
-    return address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
-}
-
 /* Set *client to the client at @address, and lock its shard. */
 static struct client_counts_shard *lock_shard(struct client_counts *counts,
                                               const struct address *address, struct address *client)
 {
-    *client = client_at(address);
+    *client = address_of_client(address);
     const uint64_t hash =
         hash_table(&counts->key, span_of((const char *)client, sizeof(*client))).low;
     struct client_counts_shard *shard = &counts->shards[hash >> SHARD_SHIFT];

@@ -43,8 +43,8 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces,
                                    int n_pieces, bool last);
 
-/* Set *client to the address that shares are counted by: an IPv6 /48 is one client. False: it may
- * be many clients, on a unix socket or behind a trusted proxy that names none. */
+/* Set *client to the address that shares are counted by. False: it may be many clients, on a unix
+ * socket or behind a trusted proxy that names none. */
 MUST_USE bool exchange_find_client(const struct exchange *exchange, struct address *client);
 
 /* Choose a server and get a connection to it. */

@@ -25,10 +25,15 @@ static void add(struct finding *finding, struct span token)
     finding->token = token;
 }
 
-static bool is_token_octet(char c)
+/* How many octets of tokens @text begins with. */
+static size_t token_octets(struct span text)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
+    size_t n = 0;
+    while (n < text.len && (ascii_is_alphanumeric(text.data[n]) || text.data[n] == '-' ||
+                            text.data[n] == '_' || text.data[n] == '.')) {
+        n++;
+    }
+    return n;
 }
 
 static bool has_dots(struct span text)
@@ -40,15 +45,11 @@ static bool has_dots(struct span text)
     return n == DOTS;
 }
 
-/* Whether @text, which is not a valid token, has the dots of one and bytes that no token has: some
+/* Whether @text, which is not a valid token, has the dots of one and octets that no token has: some
  * servers cut them off, or decode them. */
 static bool is_odd(struct span text)
 {
-    size_t n = 0;
-    while (n < text.len && is_token_octet(text.data[n])) {
-        n++;
-    }
-    return n < text.len && has_dots(text);
+    return token_octets(text) < text.len && has_dots(text);
 }
 
 /* Remove the scheme Bearer and the blanks behind it. False: @value does not begin with it. */
@@ -66,18 +67,14 @@ static bool strip_scheme(struct span *value)
     return has_blank;
 }
 
-/* The length of the token that @text begins with, as far as its first bytes show it: a header in
- * JSON begins with `{`, which base64url spells so. 0: none. */
-static size_t token_len(struct span text)
+/* Whether @text looks like a token: its header in JSON begins with `{`, which base64url spells
+ * so. */
+static bool looks_like_token(struct span text)
 {
-    size_t len = 0;
-    while (len < text.len && is_token_octet(text.data[len])) {
-        len++;
-    }
-    const bool is_object = len > 1 && text.data[0] == 'e' &&
-                           ((text.data[1] >= 'w' && text.data[1] <= 'z') ||
-                            (text.data[1] >= '0' && text.data[1] <= '9'));
-    return is_object && has_dots(span_of(text.data, len)) ? len : 0;
+    return text.len > 1 && text.data[0] == 'e' &&
+           ((text.data[1] >= 'w' && text.data[1] <= 'z') ||
+            (text.data[1] >= '0' && text.data[1] <= '9')) &&
+           has_dots(text);
 }
 
 /* Whether credentials that do not begin with the scheme Bearer hold it, or a token, in some other
@@ -85,13 +82,18 @@ static size_t token_len(struct span text)
 static bool hold_token(struct span credentials)
 {
     const struct span scheme = SPAN("Bearer");
+    size_t word_end = 0; /* of the octets of tokens that @i is among */
     for (size_t i = 0; i < credentials.len; i++) {
         const struct span rest = span_of(credentials.data + i, credentials.len - i);
-        const bool begins = i == 0 || !is_token_octet(credentials.data[i - 1]);
-        if ((rest.len >= scheme.len &&
-             span_equals_ignore_case(span_of(rest.data, scheme.len), scheme)) ||
-            (begins && token_len(rest) > 0)) {
+        if (rest.len >= scheme.len &&
+            span_equals_ignore_case(span_of(rest.data, scheme.len), scheme)) {
             return true;
+        }
+        if (i >= word_end) {
+            word_end = i + token_octets(rest);
+            if (looks_like_token(span_of(rest.data, word_end - i))) {
+                return true;
+            }
         }
     }
     return false;

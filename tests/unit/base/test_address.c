@@ -261,6 +261,30 @@ START_TEST(a_mask_of_ipv6_length_never_joins_ipv4_clients)
 }
 END_TEST
 
+START_TEST(a_client_is_an_ipv4_address_or_a_48_of_ipv6)
+{
+    static const struct {
+        const char *one, *other;
+        bool is_same;
+    } PAIRS[] = {
+        {"192.0.2.1", "::ffff:192.0.2.1", true},
+        {"192.0.2.1", "192.0.2.2", false},
+        {"2001:db8:1::1", "2001:db8:1:ffff:ffff::", true},
+        {"2001:db8:1::1", "2001:db8:2::1", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(PAIRS); i++) {
+        const struct address one = address_at(PAIRS[i].one);
+        const struct address other = address_at(PAIRS[i].other);
+        const struct address of_one = address_of_client(&one);
+        const struct address of_other = address_of_client(&other);
+        ck_assert_int_eq(address_equals(&of_one, &of_other), PAIRS[i].is_same);
+    }
+    const struct address none = {.family = ADDRESS_NONE};
+    const struct address of_none = address_of_client(&none);
+    ck_assert(address_equals(&of_none, &none));
+}
+END_TEST
+
 START_TEST(a_mask_of_no_bits_clears_all)
 {
     struct address four = address_mask(address_at("192.0.2.1"), 0);
@@ -365,6 +389,7 @@ int main(void)
     tcase_add_test(prefix, a_list_of_prefixes_covers_what_one_of_them_does);
     tcase_add_test(rest, all_addresses_of_one_64_become_one);
     tcase_add_test(rest, a_mask_of_ipv6_length_never_joins_ipv4_clients);
+    tcase_add_test(rest, a_client_is_an_ipv4_address_or_a_48_of_ipv6);
     tcase_add_test(rest, a_mask_of_no_bits_clears_all);
     tcase_add_test(rest, a_socket_address_becomes_canonical);
     tcase_add_loop_test(rest, ipv6_is_written_as_rfc_5952_recommends, 0, ARRAY_LEN(WRITTEN));

@@ -61,9 +61,7 @@ static bool is_host(struct span host)
 {
     for (size_t i = 0; i < host.len; i++) {
         const char c = host.data[i];
-        const char lower = ascii_lower(c);
-        const bool word = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
-        if (!word && c != '.' && c != '-' && c != '_' && c != ':') {
+        if (!ascii_is_alphanumeric(c) && c != '.' && c != '-' && c != '_' && c != ':') {
             return false;
         }
     }

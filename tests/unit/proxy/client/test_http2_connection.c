@@ -490,8 +490,8 @@ START_TEST(half_a_head_gives_way_after_a_second)
     const uint64_t begin_us = clock_monotonic_us();
     http2_client_frame(&client, 1, 1, 1, "\x82", 1); /* without END_HEADERS */
     iterations_for(stage.worker.env.loop, 20);
-    ck_assert_uint_ge(evictable_after_us(begin_us), EVICTION_HEAD_GRACE_US);
-    ck_assert_uint_lt(evictable_after_us(begin_us), 20 * EVICTION_HEAD_GRACE_US);
+    ck_assert_uint_ge(evictable_after_us(begin_us), EVICTION_REQUEST_GRACE_US);
+    ck_assert_uint_lt(evictable_after_us(begin_us), 20 * EVICTION_REQUEST_GRACE_US);
     ck_assert_int_eq(evict(), EVICTED_HEAD);
     ck_assert_ptr_nonnull(strstr(http2_client_read_to_end(&client), "goaway"));
 }
@@ -507,8 +507,8 @@ START_TEST(answers_whose_window_is_closed_give_way_a_second_after_the_first)
     answer(server);
     (void)http2_client_read_until(&client, "head 1 ");
     const uint64_t first_us = evictable_after_us(begin_us);
-    ck_assert_uint_ge(first_us, EVICTION_HEAD_GRACE_US);
-    ck_assert_uint_lt(first_us, 20 * EVICTION_HEAD_GRACE_US);
+    ck_assert_uint_ge(first_us, EVICTION_REQUEST_GRACE_US);
+    ck_assert_uint_lt(first_us, 20 * EVICTION_REQUEST_GRACE_US);
     http2_client_ask(&client, 3, "GET", "", CLIENT_ENDS);
     (void)server_read_until(&stage, server, "\r\n\r\n");
     ck_assert_uint_gt(evictable_after_us(begin_us), EVICTION_AFTER_ANSWER - begin_us - 1);
