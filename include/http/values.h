@@ -20,12 +20,11 @@
  * space and blanks beyond ASCII, also as bytes of Latin-1. */
 struct span value_trim(struct span span);
 
-/* An iteration over the values of one name. The caller sets the first three members, the rest is
+/* An iteration over the values of one name. The caller sets the first two members, the rest is
  * zero. */
 struct value_walk {
     struct span rest; /* one Cookie field, or the query */
     struct span name; /* as in the policy */
-    bool with_lists;  /* of a query: `name[` too, which servers read as a list of that name */
 
     /* Private. */
     struct span piece;  /* the rest of the current piece */
@@ -43,6 +42,55 @@ MUST_USE bool cookie_next(struct value_walk *walk, struct span *value);
 /* The next value of the parameter, not decoded. Pairs end at "&". If a pair contains a ";", both
  * readings are returned. */
 MUST_USE bool query_next(struct value_walk *walk, struct span *value);
+
+/* --- all parameters of a query in one pass --- */
+
+/* A piece of a query: what some server takes for a parameter. */
+struct query_piece {
+    struct span name;  /* as written, up to the "=" */
+    struct span value; /* not decoded */
+    struct span whole; /* another reading of the value; data is NULL: none */
+    bool is_pair;      /* every server cuts it so */
+};
+
+/* An iteration over the pieces. The caller sets the first member, the rest is zero. */
+struct query_cut {
+    struct span rest; /* the query */
+
+    /* Private. */
+    struct span pair;
+    bool is_first;
+};
+
+/* Cut off the next piece that is not empty. Pairs end at "&", pieces at ";" too. */
+MUST_USE bool query_cut_next(struct query_cut *cut, struct query_piece *piece);
+
+enum {
+    QUERY_NAME_BYTES_MAX = 256, /* of a name that is looked for */
+    QUERY_NAME_READ_BYTES = QUERY_NAME_BYTES_MAX + 2,
+};
+
+/* The start of a name, decoded. */
+struct query_name {
+    char octets[QUERY_NAME_READ_BYTES];
+    size_t len;
+    bool is_whole; /* nothing follows */
+    bool is_plain; /* and nothing was skipped in front */
+};
+
+/* Decode the first octets of @written, at most @bytes_max + 2: more than a name of @bytes_max bytes
+ * (at most QUERY_NAME_BYTES_MAX) can have. */
+void query_name_read(struct span written, size_t bytes_max, struct query_name *name);
+
+/* Whether some server takes the octets from @start (0, or 1 behind a "[") to @end for a name: they
+ * end before a NUL, before the "[" of a list or with the text, or stand between brackets. */
+bool query_name_may_end(const struct query_name *name, size_t start, size_t end);
+
+/* The form of @c in which names are compared: PHP converts ".", " " and "[" to "_". */
+static inline char query_name_fold(char c)
+{
+    return c == '.' || c == ' ' || c == '[' ? '_' : c;
+}
 
 enum { VALUE_READINGS_MAX = 4 };
 

@@ -15,6 +15,7 @@
 #include "policy/key_sources.h"
 
 struct jwt_claims;
+struct parameter_readings;
 struct tls_client;
 struct token_view;
 
@@ -33,6 +34,8 @@ struct request_view {
     bool is_token_refused; /* no limit that reads tokens is to be charged */
     char *path_buffer;     /* at least head->target.path.len + 1 bytes */
     struct path *path;     /* storage */
+    /* The matcher's own, while it looks for a route; else NULL. */
+    struct parameter_readings *parameters;
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
     struct span method;                 /* in the form that keys count: see method_names_read() */

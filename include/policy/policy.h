@@ -132,7 +132,8 @@ struct policy {
     size_t n_rules;
     struct route *routes;
     size_t n_routes;
-    const struct route_index *route_index; /* for the matcher */
+    const struct route_index *route_index;         /* for the matcher */
+    const struct parameter_index *parameter_index; /* likewise; NULL: no route reads the query */
     struct read_fields read_fields;
     bool has_cors;                  /* of a route */
     size_t response_head_bytes_max; /* maximum over all upstreams */

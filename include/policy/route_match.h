@@ -5,12 +5,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/address.h"
 #include "base/span.h"
 #include "tls/client_certificate.h"
 
 struct claim_match;
+struct parameter_index;
 struct pattern;
 
 enum value_match_kind {
@@ -26,6 +28,9 @@ struct value_match {
     enum value_match_kind kind;
     struct span *values;
     size_t n_values;
+    /* Of a parameter: its number in the policy's parameter_index, and the bits of values. */
+    uint32_t parameter;
+    const uint32_t *bits;
 };
 
 enum scheme_match {
@@ -57,6 +62,7 @@ struct route_match {
     size_t n_fields;
     struct value_match *parameters;
     size_t n_parameters;
+    const struct parameter_index *parameter_index; /* of the policy; NULL: there are none */
     struct claim_match *claims;
     size_t n_claims;
     struct address_prefix *clients;

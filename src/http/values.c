@@ -86,12 +86,6 @@ static char next_octet(struct span *text, bool is_form)
     return is_form && octet == '+' ? ' ' : octet;
 }
 
-/* PHP converts these to "_" in names. */
-static char fold(char c)
-{
-    return c == '.' || c == ' ' || c == '[' ? '_' : c;
-}
-
 /* Remove blanks from the front of @text, escaped ones too. */
 static void skip_blanks(struct span *text, bool is_form)
 {
@@ -116,7 +110,7 @@ static bool starts_with_name(struct span text, struct span name, bool is_form, s
 {
     for (size_t i = 0; i < name.len; i++) {
         if (text.len == 0 || text.data[0] == '=' ||
-            fold(next_octet(&text, is_form)) != fold(name.data[i])) {
+            query_name_fold(next_octet(&text, is_form)) != query_name_fold(name.data[i])) {
             return false;
         }
     }
@@ -353,13 +347,66 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
 
 /* --- queries --- */
 
-/* Remove the next piece, up to a ";", from the pair. */
-static struct span cut_piece(struct value_walk *walk)
+bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
 {
-    const size_t len = span_find(walk->piece, ';');
-    const struct span piece = span_of(walk->piece.data, len);
-    walk->piece = len < walk->piece.len ? from(walk->piece, len + 1) : span_of(NULL, 0);
-    return piece;
+    for (;;) {
+        while (cut->pair.data != NULL) {
+            const struct span whole = cut->pair;
+            const size_t len = span_find(whole, ';');
+            const struct span text = span_of(whole.data, len);
+            const size_t equals = span_find(text, '=');
+            const size_t start = equals < len ? equals + 1 : len;
+            const bool is_first = cut->is_first;
+            cut->pair = len < whole.len ? from(whole, len + 1) : span_of(NULL, 0);
+            cut->is_first = false;
+            if (len == 0) {
+                continue;
+            }
+            *piece = (struct query_piece){
+                .name = span_of(text.data, equals),
+                .value = from(text, start),
+                .whole = is_first && len < whole.len ? from(whole, start) : span_of(NULL, 0),
+                .is_pair = is_first && (equals < len || len == whole.len),
+            };
+            return true;
+        }
+        if (!span_split(&cut->rest, '&', &cut->pair)) {
+            return false;
+        }
+        cut->is_first = true;
+    }
+}
+
+/* PHP's built-in server treats several "?" as one, and PHP skips blanks. */
+static struct span skip_front(struct span written)
+{
+    while (written.len > 0 && written.data[0] == '?') {
+        written = from(written, 1);
+    }
+    skip_blanks(&written, true);
+    return written;
+}
+
+void query_name_read(struct span written, size_t bytes_max, struct query_name *name)
+{
+    struct span rest = skip_front(written);
+    const bool is_from_start = rest.data == written.data;
+    size_t len = 0;
+    while (rest.len > 0 && len < bytes_max + 2) {
+        name->octets[len++] = next_octet(&rest, true);
+    }
+    name->len = len;
+    name->is_whole = rest.len == 0;
+    name->is_plain = name->is_whole && is_from_start;
+}
+
+bool query_name_may_end(const struct query_name *name, size_t start, size_t end)
+{
+    const bool is_inside = end < name->len;
+    if (start > 0) {
+        return is_inside && name->octets[end] == ']';
+    }
+    return is_inside ? name->octets[end] == '\0' || name->octets[end] == '[' : name->is_whole;
 }
 
 /* "[name]", whatever follows: Express reads it as the name (qs). */
@@ -371,51 +418,37 @@ static bool is_bracketed(struct span written, const struct value_walk *walk)
            next_octet(&behind, true) == ']';
 }
 
-/* PHP's built-in server treats several "?" as one. */
 static bool is_parameter(struct span written, const struct value_walk *walk)
 {
-    while (written.len > 0 && written.data[0] == '?') {
-        written = from(written, 1);
-    }
-    skip_blanks(&written, true);
     struct span behind;
+    written = skip_front(written);
     if (!starts_with_name(written, walk->name, true, &behind)) {
         return is_bracketed(written, walk);
     }
-    const struct span rest = behind;
-    return ends_name(rest) || (walk->with_lists && next_octet(&behind, true) == '[');
+    return ends_name(behind);
 }
 
 bool query_next(struct value_walk *walk, struct span *value)
 {
+    struct query_piece piece;
     if (walk->second.data != NULL) {
         *value = walk->second;
         walk->second.data = NULL;
         return true;
     }
-    for (;;) {
-        while (walk->piece.data != NULL) {
-            const struct span whole = walk->piece;
-            const bool is_first = walk->is_first;
-            const struct span piece = cut_piece(walk);
-            const size_t equals = span_find(piece, '=');
-            const size_t start = equals < piece.len ? equals + 1 : piece.len;
-            const struct span written = span_of(piece.data, equals);
-            walk->is_first = false;
-            if (piece.len == 0 || !is_parameter(written, walk)) {
-                continue;
-            }
-            *value = from(piece, start);
-            if (is_first && piece.len < whole.len) {
-                walk->second = from(whole, start);
-            }
-            return true;
-        }
-        if (!span_split(&walk->rest, '&', &walk->piece)) {
-            return false;
-        }
-        walk->is_first = true;
+    struct query_cut cut = {.rest = walk->rest, .pair = walk->piece, .is_first = walk->is_first};
+    bool is_found = false;
+    while (!is_found && query_cut_next(&cut, &piece)) {
+        is_found = is_parameter(piece.name, walk);
     }
+    walk->rest = cut.rest;
+    walk->piece = cut.pair;
+    walk->is_first = cut.is_first;
+    if (is_found) {
+        *value = piece.value;
+        walk->second = piece.whole;
+    }
+    return is_found;
 }
 
 bool query_decode(struct span value, char *buffer, size_t capacity,

@@ -1,7 +1,7 @@
 #include "policy/matcher.h"
 
 #include "http/grpc.h"
-#include "http/values.h"
+#include "policy/parameters.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/route_index.h"
@@ -9,8 +9,6 @@
 
 enum {
     DECODINGS_MAX = 3, /* no server decodes a path more often */
-    /* A longer value of a parameter, encoded, equals none of a policy. */
-    PARAMETER_BYTES = 3 * MATCH_VALUE_BYTES_MAX,
     HTTP_NOT_FOUND = 404,
 };
 
@@ -78,64 +76,41 @@ static const struct value_match *failing_field(const struct route_match *match,
     return NULL;
 }
 
-/* Whether a server may and may not see a parameter as @wanted. */
-struct parameter_readings {
-    bool match;
-    bool differ;
-};
-
-/* What servers make of the parameter: each reads its name and its values in its own way, and takes
- * the first of several values, the last, or a list. */
-static struct parameter_readings read_parameter(const struct value_match *wanted, struct span query)
-{
-    struct value_walk walk = {.rest = query, .name = wanted->name, .with_lists = true};
-    struct parameter_readings readings = {.match = false};
-    char buffer[PARAMETER_BYTES];
-    struct span decoded[VALUE_READINGS_MAX];
-    struct span value;
-    bool is_found = false;
-    while (query_next(&walk, &value)) {
-        size_t n = 0;
-        is_found = true;
-        if (wanted->kind == VALUE_MATCH_EQUALS) {
-            /* A value that does not fit equals none. */
-            const bool fits = query_decode(value, buffer, sizeof(buffer), decoded, &n);
-            readings.differ = readings.differ || !fits;
-        }
-        for (size_t i = 0; i < n; i++) {
-            const bool equals = is_one_value(wanted, decoded[i]);
-            readings.match = readings.match || equals;
-            readings.differ = readings.differ || !equals;
-        }
-    }
-    /* Whether all servers find it, or only some. */
-    const bool is_plain = is_found && query_find(query, wanted->name, buffer, 0, &value);
-    if (wanted->kind != VALUE_MATCH_EQUALS) {
-        const bool is_wanted = wanted->kind == VALUE_MATCH_PRESENT;
-        return (struct parameter_readings){.match = is_found ? is_wanted || !is_plain : !is_wanted,
-                                           .differ = is_found && !is_plain};
-    }
-    readings.differ = readings.differ || !is_plain;
-    return readings;
-}
-
 /* The first condition on a parameter that no server would see fulfilled, or NULL. */
 static const struct value_match *failing_parameter(const struct route_match *match,
+                                                   struct parameter_readings *readings,
                                                    const struct head *head)
 {
     for (size_t i = 0; i < match->n_parameters; i++) {
-        if (!read_parameter(&match->parameters[i], head->target.query).match) {
+        if (!parameter_may_match(readings, &match->parameters[i], head->target.query)) {
             return &match->parameters[i];
         }
     }
     return NULL;
 }
 
+/* The same for a comparison with one route alone. */
+static NEVER_INLINE const struct value_match *failing_here(const struct route_match *match,
+                                                           const struct request_view *request)
+{
+    struct parameter_readings readings;
+    parameter_readings_init(&readings, match->parameter_index);
+    return failing_parameter(match, &readings, request->head);
+}
+
+static bool parameters_match(const struct route_match *match, const struct request_view *request)
+{
+    return (request->parameters != NULL
+                ? failing_parameter(match, request->parameters, request->head)
+                : failing_here(match, request)) == NULL;
+}
+
 /* Whether servers would disagree on a parameter that @match compares. */
-static bool has_ambiguous_parameter(const struct route_match *match, const struct head *head)
+static bool has_ambiguous_parameter(const struct route_match *match,
+                                    struct parameter_readings *readings, const struct head *head)
 {
     for (size_t i = 0; i < match->n_parameters; i++) {
-        if (read_parameter(&match->parameters[i], head->target.query).differ) {
+        if (parameter_is_ambiguous(readings, &match->parameters[i], head->target.query)) {
             return true;
         }
     }
@@ -264,7 +239,7 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
            (match->connection == NULL || connection_matches(match->connection, request)) &&
            (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
-           (match->n_parameters == 0 || failing_parameter(match, request->head) == NULL) &&
+           (match->n_parameters == 0 || parameters_match(match, request)) &&
            (match->n_claims == 0 || claims_match(route, request));
 }
 
@@ -472,8 +447,8 @@ static const char *read_method(const struct policy *policy, struct request_view 
                               : method_names_read(policy, request->head->method, &request->method);
 }
 
-const char *matcher_find_route(const struct policy *policy, struct request_view *request,
-                               const struct route **route)
+static ALWAYS_INLINE const char *
+find_route(const struct policy *policy, struct request_view *request, const struct route **route)
 {
     const char *refusal;
 
@@ -509,17 +484,39 @@ const char *matcher_find_route(const struct policy *policy, struct request_view 
     if (found->match.ignore_case) {
         path_lower(request->path->text, request->path_buffer);
     }
-    if (has_ambiguous_parameter(&found->match, request->head)) {
-        return "servers read a parameter that the policy compares in different ways";
-    }
     request->route = found->name;
     *route = found;
     return NULL;
 }
 
+/* The same where routes compare parameters: the query is read once for all of them. */
+static NEVER_INLINE const char *find_by_parameters(const struct policy *policy,
+                                                   struct request_view *request,
+                                                   const struct route **route)
+{
+    struct parameter_readings readings;
+    parameter_readings_init(&readings, policy->parameter_index);
+    request->parameters = &readings;
+    const char *fault = find_route(policy, request, route);
+    request->parameters = NULL;
+    if (*route != NULL && has_ambiguous_parameter(&(*route)->match, &readings, request->head)) {
+        *route = NULL;
+        return "servers read a parameter that the policy compares in different ways";
+    }
+    return fault;
+}
+
+const char *matcher_find_route(const struct policy *policy, struct request_view *request,
+                               const struct route **route)
+{
+    return UNLIKELY(policy->parameter_index != NULL) ? find_by_parameters(policy, request, route)
+                                                     : find_route(policy, request, route);
+}
+
 const char *matcher_read_path(struct request_view *request)
 {
     const char *refusal;
+    request->parameters = NULL;
     return read_path(request, &refusal);
 }
 
@@ -550,7 +547,7 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
     if (*condition != NULL) {
         return MATCH_FIELD;
     }
-    *condition = failing_parameter(match, request->head);
+    *condition = match->n_parameters > 0 ? failing_here(match, request) : NULL;
     if (*condition != NULL) {
         return MATCH_PARAMETER;
     }

@@ -4,6 +4,7 @@
 
 #include "limit/fields.h"
 #include "policy/load/node.h"
+#include "policy/parameters.h"
 #include "policy/route_index.h"
 
 enum { PROBLEM_BYTES_MAX = 256, POLICY_FIELD_BYTES_MAX = 4096 };
@@ -403,6 +404,23 @@ static void index_routes(struct compiler *compiler)
     policy->route_index = index;
 }
 
+static void index_parameters(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    if (compiler->diags->n_errors > 0 || compiler->no_memory) {
+        return;
+    }
+    const enum status status = parameter_index_build(policy->routes, policy->n_routes,
+                                                     &policy->arena, &policy->parameter_index);
+    compiler->no_memory = status == STATUS_NO_MEMORY;
+    if (status == STATUS_FULL) {
+        node_error(compiler->diags, compiler->spec->routes.node,
+                   "match.query of all routes has too many names and values: %d for each name and "
+                   "1 for each value are more than %d",
+                   PARAMETER_BITS_EACH, PARAMETER_BITS_MAX);
+    }
+}
+
 void compile_routes(struct compiler *compiler)
 {
     const struct section_items *items = &compiler->spec->routes;
@@ -420,4 +438,5 @@ void compile_routes(struct compiler *compiler)
     policy->n_routes = compiler->no_memory ? 0 : items->n_items;
     check_names(compiler, specs);
     index_routes(compiler);
+    index_parameters(compiler);
 }

@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/compiler.h"
@@ -198,6 +199,57 @@ START_TEST(a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times)
 }
 END_TEST
 
+/* Write each value of @name in @query in brackets, by one pass that would find all names. */
+static void write_by_pieces(const char *query, struct span name, struct text *text)
+{
+    struct query_cut cut = {.rest = span_of_text(query)};
+    struct query_piece piece;
+    struct query_name read;
+    while (query_cut_next(&cut, &piece)) {
+        bool is_found = false;
+        query_name_read(piece.name, name.len, &read);
+        for (size_t start = 0; start < 2; start++) {
+            bool equals = read.len >= start + name.len && (start == 0 || read.octets[0] == '[');
+            for (size_t i = 0; i < name.len && equals; i++) {
+                equals = query_name_fold(read.octets[start + i]) == query_name_fold(name.data[i]);
+            }
+            const size_t end = start + name.len;
+            const bool is_list = start == 0 && end < read.len && read.octets[end] == '[';
+            is_found = is_found || (equals && !is_list && query_name_may_end(&read, start, end));
+        }
+        if (is_found) {
+            text_add_format(text, "[%.*s]", SPAN_ARGS(piece.value));
+        }
+        if (is_found && piece.whole.data != NULL) {
+            text_add_format(text, "[%.*s]", SPAN_ARGS(piece.whole));
+        }
+    }
+}
+
+START_TEST(one_pass_finds_what_is_found_name_by_name)
+{
+    static const char *const PARTS[] = {"a",   "b", "_", ".",   "[",   "]",   "&", "=", ";",
+                                        "%61", "+", "?", "%00", "%5b", "%3d", "%", " ", "aa"};
+    static const char *const NAMES[] = {"a", "aa", "a_b", "a.b", "ab", "_a"};
+    uint64_t state = 1;
+    for (size_t i = 0; i < 200000; i++) {
+        char query[64] = "";
+        char bytes[BYTES];
+        struct text written = text_of(query, sizeof(query) - 1);
+        for (size_t j = 0; j < 12; j++) {
+            state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+            text_add(&written, span_of_text(PARTS[(state >> 33) % ARRAY_LEN(PARTS)]));
+        }
+        const char *name = NAMES[(state >> 40) % ARRAY_LEN(NAMES)];
+        struct text text = text_of(bytes, sizeof(bytes) - 1);
+        write_by_pieces(query, span_of_text(name), &text);
+        ck_assert_msg(span_equals(text_span(&text), span_of_text(values_of(query, name, false))),
+                      "%s in %s: %.*s, not %s", name, query, SPAN_ARGS(text_span(&text)),
+                      values_of(query, name, false));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("http/values");
@@ -207,6 +259,7 @@ int main(void)
     tcase_add_test(tcase, what_does_not_fit_is_refused);
     tcase_add_test(tcase, blanks_of_every_kind_are_trimmed_at_the_ends_alone);
     tcase_add_test(tcase, a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times);
+    tcase_add_test(tcase, one_pass_finds_what_is_found_name_by_name);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

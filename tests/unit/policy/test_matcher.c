@@ -3,6 +3,8 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/diag.h"
 #include "policy/loader.h"
@@ -448,6 +450,110 @@ START_TEST(the_first_part_that_fails_is_told)
 }
 END_TEST
 
+/* The time to match a request with @query at the last of @n_routes routes, each of which asks for a
+ * parameter of its own with one of several values: the shortest of several runs. */
+static double seconds_of_match(size_t n_routes, const char *query)
+{
+    static char yaml[64 * 1024];
+    static char target[TARGET_BYTES_MAX];
+    struct text text = text_of(yaml, sizeof(yaml) - 1);
+    struct text path = text_of(target, sizeof(target) - 1);
+    struct request request;
+    const struct route *route;
+    double shortest = 1e9;
+    text_add_literal(&text, "listen: 127.0.0.1:0\n"
+                            "upstreams: {d: {servers: [\"http://127.0.0.1:1\"]}}\nroutes:\n");
+    for (size_t i = 0; i < n_routes; i++) {
+        text_add_format(
+            &text, "  - {match: {path: /a, query: {a%zu: [\"1\", \"2\", \"3\"]}}, upstream: d}\n",
+            i);
+    }
+    text_add_literal(&text, "  - {upstream: d}\n");
+    text_add_literal(&path, "/a?");
+    while (path.len + strlen(query) < 7900) {
+        text_add(&path, span_of_text(query));
+    }
+    ck_assert(!text.truncated && !path.truncated);
+    yaml[text.len] = '\0';
+    target[path.len] = '\0';
+    struct policy *policy = policy_from_text(yaml);
+    for (size_t i = 0; i < 7; i++) {
+        struct timespec before;
+        struct timespec after;
+        request_init(&request, "GET", target, "a.test");
+        ck_assert_int_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before), 0);
+        ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+        ck_assert_int_eq(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after), 0);
+        ck_assert_ptr_eq(route, &policy->routes[n_routes]);
+        const double seconds =
+            (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) / 1e9;
+        shortest = seconds < shortest ? seconds : shortest;
+    }
+    policy_free(policy);
+    return shortest;
+}
+
+/* Otherwise a client could have 8 KB read a hundred times, before any limit. */
+START_TEST(the_query_is_read_once_however_many_routes_ask_for_parameters)
+{
+    static const char *const QUERIES[] = {"&", "b=c&", "bb=1&", "%61z=1&", "x;", "[", "a0=9&"};
+    for (size_t i = 0; i < ARRAY_LEN(QUERIES); i++) {
+        const double one = seconds_of_match(1, QUERIES[i]);
+        const double hundred = seconds_of_match(100, QUERIES[i]);
+        ck_assert_msg(hundred < 8 * one, "%s: %.0f us, and %.0f us of one route", QUERIES[i],
+                      hundred * 1e6, one * 1e6);
+    }
+}
+END_TEST
+
+/* As routes have it that share a path and a parameter, and differ in its value. */
+START_TEST(a_parameter_of_several_routes_leads_to_the_one_that_has_the_value)
+{
+    static const struct {
+        const char *target;
+        int route; /* -1: refused, -2: none */
+    } ROWS[] = {
+        {"/?act=a", 0},
+        {"/?act=b", 1},
+        {"/?act=c", 1},
+        {"/?act=%63&act=b", 1}, /* both are of the second route */
+        {"/?act=a&act=b", -1},
+        {"/?act=b&act=a", -1},
+        {"/?act=b&act=d", -1},
+        {"/?act=d&act=e", 4},
+        {"/?act=d", 4},
+        {"/?a.b=1", 2},
+        {"/?a_b=1", -1}, /* PHP takes it for the other */
+        {"/?a_b=2", 4},
+        {"/?a+b=1", -1},
+        {"/?_x=1", -2},
+        {"/?[_]=1", -1},
+        {"/?_=1", 5},
+        {"/?act=aa&x=y", 4},
+        {"/", 4},
+    };
+    struct policy *policy =
+        policy_from_text("listen: 127.0.0.1:0\n"
+                         "upstreams: {d: {servers: [\"http://127.0.0.1:1\"]}}\n"
+                         "routes:\n"
+                         "  - {match: {query: {act: a}}, upstream: d}\n"
+                         "  - {match: {query: {act: [b, c]}}, upstream: d}\n"
+                         "  - {match: {query: {a.b: 1}}, upstream: d}\n"
+                         "  - {match: {query: {a_b: 1}}, upstream: d}\n"
+                         "  - {match: {query: {_: false, _x: false}}, upstream: d}\n"
+                         "  - {match: {query: {_: true}}, upstream: d}\n");
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct request request;
+        const struct route *route;
+        request_init(&request, "GET", ROWS[i].target, "a.test");
+        const char *refusal = matcher_find_route(policy, &request.view, &route);
+        const int got = refusal != NULL ? -1 : route != NULL ? (int)route->index : -2;
+        ck_assert_msg(got == ROWS[i].route, "%s: %d", ROWS[i].target, got);
+    }
+    policy_free(policy);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/matcher");
@@ -462,6 +568,8 @@ int main(void)
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
                         0, (int)ARRAY_LEN(BEHIND));
     tcase_add_test(tcase, the_first_part_that_fails_is_told);
+    tcase_add_test(tcase, the_query_is_read_once_however_many_routes_ask_for_parameters);
+    tcase_add_test(tcase, a_parameter_of_several_routes_leads_to_the_one_that_has_the_value);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,0 +1,358 @@
+#include "policy/parameters.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "http/values.h"
+#include "policy/policy.h"
+#include "policy/span_set.h"
+
+enum {
+    /* A longer value, encoded, equals none of a policy. */
+    VALUE_BYTES = 3 * MATCH_VALUE_BYTES_MAX,
+    BIT_FOUND = 0, /* some server finds the parameter */
+    BIT_PLAIN = 1, /* all do */
+    BIT_OTHER = 2, /* with a value that no condition has */
+    NO_NAME = UINT32_MAX,
+};
+static_assert((int)QUERY_NAME_BYTES_MAX >= (int)MATCH_VALUE_BYTES_MAX, "each name fits");
+
+static const uint32_t FNV_START = 2166136261;
+static const uint32_t FNV_PRIME = 16777619;
+
+/* A name in the conditions. Its bits are the three above, then one for each value. */
+struct parameter_name {
+    struct span text;
+    const struct span *values; /* sorted */
+    uint32_t n_values;
+    uint32_t first_bit;
+    uint32_t hash; /* of the folded text */
+    uint32_t next; /* in the same bucket, or NO_NAME */
+};
+
+struct parameter_index {
+    struct parameter_name *names;
+    size_t n_names;
+    size_t n_bits;
+    size_t name_bytes_max;
+    bool has_length[QUERY_NAME_BYTES_MAX + 1];
+    uint32_t *buckets; /* first name, or NO_NAME */
+    uint32_t mask;     /* their number - 1 */
+};
+
+static uint32_t hash_octet(uint32_t hash, char c)
+{
+    return (hash ^ (unsigned char)query_name_fold(c)) * FNV_PRIME;
+}
+
+/* --- building --- */
+
+static int order_of_conditions(const void *a, const void *b)
+{
+    const struct value_match *const *one = a;
+    const struct value_match *const *other = b;
+    return span_compare(&(*one)->name, &(*other)->name);
+}
+
+/* The bit of @value, or of BIT_OTHER. */
+static uint32_t bit_of_value(const struct parameter_name *name, struct span value)
+{
+    const size_t at = span_set_find(name->values, name->n_values, value);
+    return name->first_bit +
+           (at == name->n_values ? BIT_OTHER : PARAMETER_BITS_EACH + (uint32_t)at);
+}
+
+/* Add the name of the first of the @n conditions, all of which have it, with the values of all. */
+static bool add_name(struct parameter_index *index, struct arena *arena,
+                     struct value_match *const *conditions, size_t n)
+{
+    struct parameter_name *name = &index->names[index->n_names];
+    size_t n_values = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_values += conditions[i]->n_values;
+    }
+    struct span *values = arena_calloc(arena, n_values + 1, sizeof(*values));
+    uint32_t *bits = arena_calloc(arena, n_values + 1, sizeof(*bits));
+    if (values == NULL || bits == NULL) {
+        return false;
+    }
+    n_values = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < conditions[i]->n_values; j++) {
+            values[n_values++] = conditions[i]->values[j];
+        }
+    }
+    *name = (struct parameter_name){
+        .text = conditions[0]->name,
+        .values = values,
+        .n_values = (uint32_t)span_set_sort(values, n_values),
+        .first_bit = (uint32_t)index->n_bits,
+        .hash = FNV_START,
+    };
+    for (size_t i = 0; i < name->text.len; i++) {
+        name->hash = hash_octet(name->hash, name->text.data[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        conditions[i]->parameter = (uint32_t)index->n_names;
+        conditions[i]->bits = bits;
+        for (size_t j = 0; j < conditions[i]->n_values; j++) {
+            *bits++ = bit_of_value(name, conditions[i]->values[j]);
+        }
+    }
+    index->n_names++;
+    index->n_bits += PARAMETER_BITS_EACH + name->n_values;
+    return true;
+}
+
+static bool add_names(struct parameter_index *index, struct arena *arena,
+                      struct value_match **conditions, size_t n)
+{
+    qsort(conditions, n, sizeof(*conditions), order_of_conditions);
+    for (size_t i = 0; i < n;) {
+        size_t end = i + 1;
+        while (end < n && span_equals(conditions[end]->name, conditions[i]->name)) {
+            end++;
+        }
+        if (!add_name(index, arena, &conditions[i], end - i)) {
+            return false;
+        }
+        i = end;
+    }
+    return true;
+}
+
+static bool fill_buckets(struct parameter_index *index, struct arena *arena)
+{
+    uint32_t n_buckets = 8;
+    while (n_buckets < 2 * index->n_names) {
+        n_buckets *= 2;
+    }
+    index->mask = n_buckets - 1;
+    index->buckets = arena_calloc(arena, n_buckets, sizeof(*index->buckets));
+    for (uint32_t i = 0; i < n_buckets && index->buckets != NULL; i++) {
+        index->buckets[i] = NO_NAME;
+    }
+    for (uint32_t i = 0; i < index->n_names && index->buckets != NULL; i++) {
+        struct parameter_name *name = &index->names[i];
+        uint32_t *bucket = &index->buckets[name->hash & index->mask];
+        name->next = *bucket;
+        *bucket = i;
+        index->has_length[name->text.len] = true;
+        index->name_bytes_max =
+            name->text.len > index->name_bytes_max ? name->text.len : index->name_bytes_max;
+    }
+    return index->buckets != NULL;
+}
+
+/* Store the conditions on parameters of @routes in @conditions, unless it is NULL. Returns their
+ * number. */
+static size_t list_conditions(struct route *routes, size_t n_routes,
+                              struct value_match **conditions)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_routes; i++) {
+        for (size_t j = 0; j < routes[i].match.n_parameters; j++) {
+            if (conditions != NULL) {
+                conditions[n] = &routes[i].match.parameters[j];
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+enum status parameter_index_build(struct route *routes, size_t n_routes, struct arena *arena,
+                                  const struct parameter_index **index)
+{
+    const size_t n = list_conditions(routes, n_routes, NULL);
+    *index = NULL;
+    if (n == 0) {
+        return STATUS_OK;
+    }
+    struct value_match **conditions = arena_calloc(arena, n, sizeof(struct value_match *));
+    struct parameter_index *built = arena_calloc(arena, 1, sizeof(*built));
+    if (conditions == NULL || built == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    built->names = arena_calloc(arena, n, sizeof(*built->names));
+    (void)list_conditions(routes, n_routes, conditions);
+    if (built->names == NULL || !add_names(built, arena, conditions, n) ||
+        !fill_buckets(built, arena)) {
+        return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < n_routes; i++) {
+        routes[i].match.parameter_index = routes[i].match.n_parameters > 0 ? built : NULL;
+    }
+    *index = built;
+    return built->n_bits <= PARAMETER_BITS_MAX ? STATUS_OK : STATUS_FULL;
+}
+
+/* --- reading --- */
+
+static void set_bit(struct parameter_readings *readings, size_t bit)
+{
+    readings->bits[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+static bool has_bit(const struct parameter_readings *readings, size_t bit)
+{
+    return (readings->bits[bit / 64] >> (bit % 64) & 1) != 0;
+}
+
+/* A piece of the query, and what its name and its values may mean. */
+struct piece {
+    struct query_piece text;
+    struct query_name name;
+    bool is_decoded; /* the rest is set */
+    bool fits;       /* a value that does not fit equals none */
+    struct span values[2 * VALUE_READINGS_MAX];
+    size_t n_values;
+    char buffers[2][VALUE_BYTES];
+};
+
+static void decode_values(struct piece *piece)
+{
+    size_t n = 0;
+    piece->is_decoded = true;
+    piece->n_values = 0;
+    piece->fits =
+        query_decode(piece->text.value, piece->buffers[0], VALUE_BYTES, piece->values, &n);
+    piece->n_values = piece->fits ? n : 0;
+    if (piece->text.whole.data != NULL) {
+        n = 0;
+        const bool fits = query_decode(piece->text.whole, piece->buffers[1], VALUE_BYTES,
+                                       piece->values + piece->n_values, &n);
+        piece->n_values += fits ? n : 0;
+        piece->fits = piece->fits && fits;
+    }
+}
+
+/* The octets from @start to @end of the piece's name are those of @name, folded. */
+static void note(struct parameter_readings *readings, const struct parameter_name *name,
+                 struct piece *piece, size_t start, size_t end)
+{
+    set_bit(readings, name->first_bit + BIT_FOUND);
+    if (piece->text.is_pair && piece->name.is_plain && start == 0 && end == piece->name.len &&
+        memcmp(piece->name.octets, name->text.data, end) == 0) {
+        set_bit(readings, name->first_bit + BIT_PLAIN);
+    }
+    if (name->n_values == 0) {
+        return;
+    }
+    if (!piece->is_decoded) {
+        decode_values(piece);
+    }
+    if (!piece->fits) {
+        set_bit(readings, name->first_bit + BIT_OTHER);
+    }
+    for (size_t i = 0; i < piece->n_values; i++) {
+        set_bit(readings, bit_of_value(name, piece->values[i]));
+    }
+}
+
+static bool folds_to(const struct parameter_name *name, const char *octets, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (query_name_fold(octets[i]) != query_name_fold(name->text.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Note each name that the octets from @start on may be. */
+static void note_names(struct parameter_readings *readings, struct piece *piece, size_t start)
+{
+    const struct parameter_index *index = readings->index;
+    const char *octets = piece->name.octets + start;
+    uint32_t hash = FNV_START;
+    for (size_t len = 0; start + len <= piece->name.len && len <= index->name_bytes_max; len++) {
+        hash = len > 0 ? hash_octet(hash, octets[len - 1]) : hash;
+        if (!index->has_length[len] || !query_name_may_end(&piece->name, start, start + len)) {
+            continue;
+        }
+        for (uint32_t i = index->buckets[hash & index->mask]; i != NO_NAME;
+             i = index->names[i].next) {
+            const struct parameter_name *name = &index->names[i];
+            if (name->hash == hash && name->text.len == len && folds_to(name, octets, len)) {
+                note(readings, name, piece, start, start + len);
+            }
+        }
+    }
+}
+
+static NEVER_INLINE void read_query(struct parameter_readings *readings, struct span query)
+{
+    const struct parameter_index *index = readings->index;
+    struct query_cut cut = {.rest = query};
+    struct piece piece;
+    readings->is_read = true;
+    memset(readings->bits, 0, (index->n_bits + 63) / 64 * sizeof(*readings->bits));
+    while (query_cut_next(&cut, &piece.text)) {
+        piece.is_decoded = false;
+        query_name_read(piece.text.name, index->name_bytes_max, &piece.name);
+        note_names(readings, &piece, 0);
+        if (piece.name.len > 0 && piece.name.octets[0] == '[') {
+            note_names(readings, &piece, 1);
+        }
+    }
+}
+
+void parameter_readings_init(struct parameter_readings *readings,
+                             const struct parameter_index *index)
+{
+    readings->index = index;
+    readings->is_read = false;
+}
+
+bool parameter_may_match(struct parameter_readings *readings, const struct value_match *wanted,
+                         struct span query)
+{
+    if (!readings->is_read) {
+        read_query(readings, query);
+    }
+    const struct parameter_name *name = &readings->index->names[wanted->parameter];
+    if (wanted->kind != VALUE_MATCH_EQUALS) {
+        const bool is_wanted = wanted->kind == VALUE_MATCH_PRESENT;
+        return has_bit(readings, name->first_bit + BIT_FOUND)
+                   ? is_wanted || !has_bit(readings, name->first_bit + BIT_PLAIN)
+                   : !is_wanted;
+    }
+    for (size_t i = 0; i < wanted->n_values; i++) {
+        if (has_bit(readings, wanted->bits[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a value of @name was read that @wanted does not have. */
+static bool has_other_value(const struct parameter_readings *readings,
+                            const struct value_match *wanted, const struct parameter_name *name)
+{
+    bool has_other = has_bit(readings, name->first_bit + BIT_OTHER);
+    for (size_t i = 0; i < name->n_values && !has_other; i++) {
+        const size_t bit = name->first_bit + PARAMETER_BITS_EACH + i;
+        bool is_wanted = !has_bit(readings, bit);
+        for (size_t j = 0; j < wanted->n_values && !is_wanted; j++) {
+            is_wanted = wanted->bits[j] == bit;
+        }
+        has_other = !is_wanted;
+    }
+    return has_other;
+}
+
+bool parameter_is_ambiguous(struct parameter_readings *readings, const struct value_match *wanted,
+                            struct span query)
+{
+    if (!readings->is_read) {
+        read_query(readings, query);
+    }
+    const struct parameter_name *name = &readings->index->names[wanted->parameter];
+    if (!has_bit(readings, name->first_bit + BIT_PLAIN)) {
+        return wanted->kind == VALUE_MATCH_EQUALS || has_bit(readings, name->first_bit + BIT_FOUND);
+    }
+    return wanted->kind == VALUE_MATCH_EQUALS && has_other_value(readings, wanted, name);
+}
