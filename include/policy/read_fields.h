@@ -14,9 +14,14 @@
 #include "http/head.h"
 
 struct read_field {
-    struct span name;   /* as written in the policy; case-insensitive */
-    struct span folded; /* name in lower case; "-" replaces all but letters and digits */
-    bool is_compared;   /* a condition compares its value, or a cost reads it as a number */
+    struct span name;          /* as written in the policy; case-insensitive */
+    struct span folded;        /* name in lower case; "-" replaces all but letters and digits */
+    bool is_compared;          /* a condition compares its value, or a cost reads it as a number */
+    bool is_grpc;              /* a condition compares it with the media type of gRPC */
+    const struct span *values; /* that conditions compare it with, sorted */
+    size_t n_values;
+    const struct span *trimmed; /* the same as value_trim() leaves them, sorted */
+    size_t n_trimmed;
 };
 
 /* Sorted and without repetitions, see compile_read_fields(). All zero: nothing is read. */
@@ -31,6 +36,7 @@ struct read_fields {
  *   Connection names a field that is read, so that it is not forwarded (rule 46)
  *   a name equals a read one on servers that fold punctuation: X_Api_Key, X.Api.Key (rule 20)
  *   a compared field occurs with different values (rule 52)
+ *   its value is one that a condition has only without blanks that some servers strip (rule 52)
  * The values of keys are compared where they are read: see key_read(). */
 MUST_USE const char *read_fields_check(const struct read_fields *fields, const struct head *head);
 

@@ -1,5 +1,9 @@
 #include "policy/read_fields.h"
 
+#include "http/grpc.h"
+#include "http/values.h"
+#include "policy/span_set.h"
+
 static int order_of_sizes(size_t a, size_t b)
 {
     return a < b ? -1 : a > b;
@@ -73,16 +77,37 @@ static bool is_one_named(const struct read_fields *fields, const struct head *he
     return false;
 }
 
-/* Whether the first field with the name of field @i has another value. */
-static bool differs_from_first(const struct head *head, size_t i)
+static bool is_wanted(const struct read_field *item, struct span value)
+{
+    return (item->is_grpc && grpc_is_type(value)) ||
+           span_set_find(item->values, item->n_values, value) < item->n_values;
+}
+
+static bool is_wanted_trimmed(const struct read_field *item, struct span trimmed)
+{
+    return (item->is_grpc && grpc_is_type(trimmed)) ||
+           span_set_find(item->trimmed, item->n_trimmed, trimmed) < item->n_trimmed;
+}
+
+/* Lines that differ, or a value that is one of a condition's on servers alone that strip blanks
+ * beyond ASCII: gunicorn before 22, and applications that call strip(). */
+static const char *check_compared(const struct read_field *item, const struct head *head, size_t i)
 {
     const struct field *field = &head->fields[i];
     for (size_t j = 0; j < i; j++) {
         if (span_equals_ignore_case(head->fields[j].name, field->name)) {
-            return !span_equals(head->fields[j].value, field->value);
+            return !span_equals(head->fields[j].value, field->value)
+                       ? "lines of a field that the policy compares differ"
+                       : NULL;
         }
     }
-    return false;
+    const struct span trimmed = value_trim(field->value);
+    if (trimmed.len < field->value.len && is_wanted_trimmed(item, trimmed) &&
+        !is_wanted(item, field->value)) {
+        return "a field that the policy compares has blanks at its ends that only some servers "
+               "strip";
+    }
+    return NULL;
 }
 
 static const char *check_line(const struct read_fields *fields, const struct head *head, size_t i)
@@ -95,9 +120,7 @@ static const char *check_line(const struct read_fields *fields, const struct hea
     for (; at < fields->n_items && folds_to(name, &fields->items[at]); at++) {
         const struct read_field *item = &fields->items[at];
         if (span_equals_ignore_case(name, item->name)) {
-            return item->is_compared && differs_from_first(head, i)
-                       ? "lines of a field that the policy compares differ"
-                       : NULL;
+            return item->is_compared ? check_compared(item, head, i) : NULL;
         }
     }
     return "a field's name is another spelling of one that the policy reads";

@@ -162,7 +162,7 @@ def django(method, target, fields):
         return None
     words = (environ.text("AUTHORIZATION") or "").split()
     return read(find_plain, (environ.method, path), {
-        "header": environ.text("X_API_KEY"), "plan": environ.text("X_PLAN"),
+        "header": environ.text("X_API_KEY"), "plan": (environ.text("X_PLAN") or "").strip(),
         "cookie": cookie_of_django(environ.text("COOKIE") or ""),
         "query": next((value for name, value in reversed(values) if name == "k"), None),
         "token": words[1] if len(words) == 2 and words[0].lower() == "bearer" else None})

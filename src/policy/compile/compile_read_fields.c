@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include "http/values.h"
 #include "policy/compile/compile.h"
 #include "policy/read_fields.h"
+#include "policy/span_set.h"
 
 /* The names found so far. Without items they are only counted. */
 struct collection {
@@ -47,12 +49,22 @@ static void add_key(struct collection *collection, const struct key *key)
     }
 }
 
+static void add_condition(struct collection *collection, const struct value_match *field)
+{
+    add(collection, field->name,
+        field->kind == VALUE_MATCH_EQUALS || field->kind == VALUE_MATCH_GRPC);
+    if (collection->items != NULL) {
+        struct read_field *item = &collection->items[collection->n_items - 1];
+        item->is_grpc = field->kind == VALUE_MATCH_GRPC;
+        item->values = field->values;
+        item->n_values = field->n_values;
+    }
+}
+
 static void add_route(struct collection *collection, const struct route *route)
 {
     for (size_t i = 0; i < route->match.n_fields; i++) {
-        const struct value_match *field = &route->match.fields[i];
-        add(collection, field->name,
-            field->kind == VALUE_MATCH_EQUALS || field->kind == VALUE_MATCH_GRPC);
+        add_condition(collection, &route->match.fields[i]);
     }
     if (route->cost.kind == COST_REQUEST_HEADER) {
         add(collection, route->cost.field, true);
@@ -93,18 +105,45 @@ static int order(const void *a, const void *b)
     return read_field_order(a, b);
 }
 
-/* Sort the items and remove duplicate names. */
+/* One item of the @n with the same name. */
+static struct read_field merge(struct compiler *compiler, const struct read_field *items, size_t n)
+{
+    struct read_field merged = items[0];
+    size_t n_values = 0;
+    for (size_t i = 0; i < n; i++) {
+        merged.is_compared = merged.is_compared || items[i].is_compared;
+        merged.is_grpc = merged.is_grpc || items[i].is_grpc;
+        n_values += items[i].n_values;
+    }
+    struct span *values = compile_alloc(compiler, n_values, sizeof(*values));
+    struct span *trimmed = compile_alloc(compiler, n_values, sizeof(*trimmed));
+    n_values = 0;
+    for (size_t i = 0; i < n && values != NULL && trimmed != NULL; i++) {
+        for (size_t j = 0; j < items[i].n_values; j++) {
+            values[n_values] = items[i].values[j];
+            trimmed[n_values++] = value_trim(items[i].values[j]);
+        }
+    }
+    merged.values = values;
+    merged.n_values = span_set_sort(values, n_values);
+    merged.trimmed = trimmed;
+    merged.n_trimmed = span_set_sort(trimmed, n_values);
+    return merged;
+}
+
+/* Sort the items and merge those with the same name. */
 static void tidy(struct collection *collection)
 {
     struct read_field *items = collection->items;
     size_t n = 0;
     qsort(items, collection->n_items, sizeof(*items), order);
-    for (size_t i = 0; i < collection->n_items; i++) {
-        if (n > 0 && read_field_order(&items[n - 1], &items[i]) == 0) {
-            items[n - 1].is_compared = items[n - 1].is_compared || items[i].is_compared;
-        } else {
-            items[n++] = items[i];
+    for (size_t i = 0; i < collection->n_items;) {
+        size_t end = i + 1;
+        while (end < collection->n_items && read_field_order(&items[i], &items[end]) == 0) {
+            end++;
         }
+        items[n++] = merge(collection->compiler, &items[i], end - i);
+        i = end;
     }
     collection->n_items = n;
 }

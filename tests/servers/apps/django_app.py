@@ -26,7 +26,7 @@ def token(request):
 def answer(request, handler, name=None):
     text = json.dumps({
         "handler": handler, "method": request.method, "path": request.path_info, "name": name,
-        "header": request.headers.get("X-Api-Key"), "plan": request.headers.get("X-Plan"),
+        "header": request.headers.get("X-Api-Key"), "plan": (request.headers.get("X-Plan") or "").strip(),
         "cookie": request.COOKIES.get("sid"), "query": request.GET.get("k"), "token": token(request)})
     response = HttpResponse(text, content_type="application/json")
     response["X-Read"] = text

@@ -90,6 +90,51 @@ START_TEST(rule_52_lines_of_what_is_compared_are_alike)
 }
 END_TEST
 
+START_TEST(rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared)
+{
+    static const char *const BLANKS[] = {"\x85",         "\xa0",         "\xc2\xa0",
+                                         "\xe2\x80\x83", "\xe3\x80\x80", "\xa0 \xc2\x85"};
+    static const struct {
+        const char *name;
+        const char *value;
+        bool is_refused;
+    } ROWS[] = {{"X-Plan", "gold", true},    {"x-plan", "tin", true},
+                {"X-Plan", "silver", false}, {"X-Plan", "voil\xc3\xa0", true},
+                {"X-Debug", "gold", false},  {"X-Cost", "1", false},
+                {"Accept", "gold", false},   {"X-Plan", "gold gold", false}};
+    struct policy *policy =
+        policy_from_text("listen: 127.0.0.1:0\n"
+                         "limits: {a: {key: client.ip, rate: 1/s}}\n"
+                         "upstreams: {u: {servers: [\"http://127.0.0.1:1\"]}}\n"
+                         "routes:\n"
+                         "  - {match: {header: {X-Plan: gold, x-debug: true}}, upstream: u}\n"
+                         "  - {match: {header: {x-plan: [tin, \"voil\xc3\xa0\"]}}, upstream: u}\n"
+                         "  - {match: {grpc: true}, upstream: u}\n"
+                         "  - {cost: {from: header.x-cost, max: 1}, limits: [a], upstream: u}\n");
+    for (size_t i = 0; i < ARRAY_LEN(ROWS) * ARRAY_LEN(BLANKS) * 2; i++) {
+        const size_t row = i / 2 % ARRAY_LEN(ROWS);
+        const char *blank = BLANKS[i / 2 / ARRAY_LEN(ROWS)];
+        char bytes[64];
+        struct text text = text_of(bytes, sizeof(bytes));
+        struct request request;
+        text_add_format(&text, "%s%s%s", i % 2 == 0 ? blank : "", ROWS[row].value,
+                        i % 2 == 0 ? "" : blank);
+        request_init(&request, "GET", "/", "a");
+        request_add_field(&request, span_of_text(ROWS[row].name), text_span(&text));
+        const char *fault = read_fields_check(&policy->read_fields, &request.head);
+        ck_assert_msg((fault != NULL) == ROWS[row].is_refused, "%s: %.*s", ROWS[row].name,
+                      SPAN_ARGS(text_span(&text)));
+        request.fields[0].value = span_of_text(ROWS[row].value);
+        ck_assert_ptr_null(read_fields_check(&policy->read_fields, &request.head));
+    }
+    struct request request;
+    request_init(&request, "POST", "/", "a");
+    request_add_field(&request, SPAN("Content-Type"), SPAN("application/grpc\xa0"));
+    ck_assert_ptr_nonnull(read_fields_check(&policy->read_fields, &request.head));
+    policy_free(policy);
+}
+END_TEST
+
 /* What is said of a request with @lines, as the parser reads it. */
 static const char *check_lines(const struct policy *policy, const char *lines)
 {
@@ -197,6 +242,8 @@ int main(void)
     tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
     tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
     tcase_add_test(tcase, rule_52_lines_of_what_is_compared_are_alike);
+    tcase_add_test(tcase,
+                   rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared);
     tcase_add_test(tcase, rule_46_connection_names_no_field_that_is_read);
     tcase_add_loop_test(tcase, a_policy_that_reads_a_field_of_one_connection_is_an_error, 0,
                         (int)ARRAY_LEN(PLACES));
