@@ -113,10 +113,17 @@ struct jwt_rules {
     size_t n_claims;
 };
 
+/* The times at which a token has a result, us since the epoch. */
+struct jwt_period {
+    uint64_t from_us;
+    uint64_t until_us; /* from then on it has another */
+};
+
 /* Verify @token at @wall_us, us since the epoch. @keys: NULL gives JWT_NO_KEYS for a token with
- * nothing else wrong. JWT_VALID: @claims is set; its memory is of @arena. */
+ * nothing else wrong. JWT_VALID: @claims is set; its memory is of @arena. *period: when the same
+ * rules and keys have the same result, unless that is JWT_NO_MEMORY. */
 enum jwt_result jwt_verify(const struct jwt_rules *rules, const struct jwt_key_set *keys,
                            struct span token, uint64_t wall_us, struct arena *arena,
-                           struct jwt_claims *claims);
+                           struct jwt_claims *claims, struct jwt_period *period);
 
 #endif /* SLUICE_JWT_TOKEN_H */

@@ -1,9 +1,11 @@
 /* Verifies the tokens of a worker's requests and remembers what came of it: verified tokens with
- * their claims, and tokens whose signature is wrong, each in a bounded table.
+ * their claims, and tokens that are not valid, each in a bounded table.
  *
- * A remembered token counts while the keys and the rules that it was judged by are in force. A
- * signature costs more than a whole request. Therefore an address that sends many tokens with wrong
- * signatures has few verified; all workers together count them. */
+ * A remembered token counts while the keys and the rules that it was judged by are in force, and
+ * the time allows no other result. Reading a token costs as much as several requests, and HTTP/2
+ * repeats a token in one byte; a signature costs more than a whole request. Therefore an address
+ * that sends many tokens with wrong signatures has few verified; all workers together count them.
+ */
 
 #ifndef SLUICE_JWT_VERIFIER_H
 #define SLUICE_JWT_VERIFIER_H

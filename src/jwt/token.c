@@ -126,6 +126,8 @@ struct reading {
     json_t *payload;
     enum jwt_algorithm algorithm;
     uint64_t expires_us;
+    struct jwt_period period; /* of the result so far */
+    bool no_memory;
 };
 
 static bool split(struct reading *reading, struct span token)
@@ -140,12 +142,13 @@ static bool split(struct reading *reading, struct span token)
     return rest.data == NULL;
 }
 
-/* The bytes of a part, in the arena. False: it is not base64url, or there is no memory. */
+/* The bytes of a part, in the arena. False: it is not base64url, or reading->no_memory. */
 static bool decode(struct reading *reading, struct span part, struct span *bytes)
 {
     const size_t capacity = part.len / 4 * 3 + 3;
     uint8_t *out = arena_alloc(reading->arena, capacity);
     size_t len = 0;
+    reading->no_memory = reading->no_memory || out == NULL;
     if (out == NULL || !base64url_decode(part, out, capacity, &len)) {
         return false;
     }
@@ -153,11 +156,13 @@ static bool decode(struct reading *reading, struct span part, struct span *bytes
     return true;
 }
 
-/* NULL: no JSON object, or one with a member twice. */
-static json_t *parse_object(struct span bytes)
+/* NULL: no JSON object, or one with a member twice, or reading->no_memory. */
+static json_t *parse_object(struct reading *reading, struct span bytes)
 {
     json_error_t error;
     json_t *object = json_loadb(bytes.data, bytes.len, JSON_REJECT_DUPLICATES, &error);
+    reading->no_memory = reading->no_memory ||
+                         (object == NULL && json_error_code(&error) == json_error_out_of_memory);
     if (object != NULL && !json_is_object(object)) {
         json_decref(object);
         return NULL;
@@ -208,7 +213,7 @@ static enum jwt_result read_header(struct reading *reading)
     if (!decode(reading, reading->parts[0], &bytes)) {
         return JWT_MALFORMED;
     }
-    reading->header = parse_object(bytes);
+    reading->header = parse_object(reading, bytes);
     if (reading->header == NULL) {
         return JWT_BAD_HEADER;
     }
@@ -255,6 +260,7 @@ static uint64_t add_leeway(uint64_t us, uint64_t leeway_us)
 static enum jwt_result check_times(struct reading *reading)
 {
     const struct jwt_rules *rules = reading->rules;
+    struct jwt_period *period = &reading->period;
     const json_t *not_before = json_object_get(reading->payload, "nbf");
     uint64_t us;
     if (!read_time(json_object_get(reading->payload, "exp"), &us)) {
@@ -262,15 +268,23 @@ static enum jwt_result check_times(struct reading *reading)
     }
     reading->expires_us = add_leeway(us, rules->leeway_us);
     if (reading->wall_us >= reading->expires_us) {
+        period->from_us = reading->expires_us;
         return JWT_EXPIRED;
     }
+    period->until_us = reading->expires_us;
     if (not_before == NULL) {
         return JWT_VALID;
     }
     if (!read_time(not_before, &us)) {
         return JWT_NOT_BEFORE;
     }
-    return add_leeway(reading->wall_us, rules->leeway_us) >= us ? JWT_VALID : JWT_TOO_EARLY;
+    const uint64_t starts_us = us > rules->leeway_us ? us - rules->leeway_us : 0;
+    if (reading->wall_us < starts_us) {
+        period->until_us = starts_us < period->until_us ? starts_us : period->until_us;
+        return JWT_TOO_EARLY;
+    }
+    period->from_us = starts_us;
+    return JWT_VALID;
 }
 
 static bool has_audience(const struct reading *reading)
@@ -296,7 +310,7 @@ static enum jwt_result read_payload(struct reading *reading)
     if (!decode(reading, reading->parts[1], &bytes)) {
         return JWT_MALFORMED;
     }
-    reading->payload = parse_object(bytes);
+    reading->payload = parse_object(reading, bytes);
     if (reading->payload == NULL) {
         return JWT_BAD_PAYLOAD;
     }
@@ -418,10 +432,18 @@ static enum jwt_result verify(struct reading *reading, struct span token, struct
 
 enum jwt_result jwt_verify(const struct jwt_rules *rules, const struct jwt_key_set *keys,
                            struct span token, uint64_t wall_us, struct arena *arena,
-                           struct jwt_claims *claims)
+                           struct jwt_claims *claims, struct jwt_period *period)
 {
-    struct reading reading = {.rules = rules, .keys = keys, .wall_us = wall_us, .arena = arena};
-    const enum jwt_result result = verify(&reading, token, claims);
+    struct reading reading = {
+        .rules = rules,
+        .keys = keys,
+        .wall_us = wall_us,
+        .arena = arena,
+        .period = {.until_us = UINT64_MAX},
+    };
+    enum jwt_result result = verify(&reading, token, claims);
+    result = reading.no_memory ? JWT_NO_MEMORY : result;
+    *period = reading.period;
     json_decref(reading.header);
     json_decref(reading.payload);
     return result;

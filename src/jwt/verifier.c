@@ -27,11 +27,13 @@ struct slot {
     struct entry *entry; /* NULL: free */
 };
 
-/* A token with a wrong signature. */
+/* A token that is not valid. */
 struct refused {
     struct hash128 hash;
-    uint64_t source;
-    uint64_t generation; /* 0: free */
+    uint64_t source; /* 0: free */
+    uint64_t generation;
+    struct jwt_period period;
+    enum jwt_result result;
 };
 
 struct jwt_verifier {
@@ -211,18 +213,23 @@ static void add(struct jwt_verifier *verifier, const struct jwt_source *source, 
 
 /* --- refused tokens --- */
 
-static struct refused *refused_slot(struct jwt_verifier *verifier, struct hash128 hash)
+/* Tokens of several sources have several slots. */
+static struct refused *refused_slot(struct jwt_verifier *verifier, const struct jwt_source *source,
+                                    struct hash128 hash)
 {
-    return &verifier->refused[hash.low % JWT_REFUSED_MAX];
+    return &verifier->refused[(hash.low + source->number) % JWT_REFUSED_MAX];
 }
 
-static bool is_refused(struct jwt_verifier *verifier, const struct jwt_source *source,
-                       struct hash128 hash)
+/* What the token was refused for, if it is remembered and would be again; else JWT_VALID. */
+static enum jwt_result find_refusal(struct jwt_verifier *verifier, const struct jwt_source *source,
+                                    struct hash128 hash, uint64_t wall_us)
 {
-    const struct refused *slot = refused_slot(verifier, hash);
-    return slot->generation == jwt_keys_generation(source->keys) &&
-           slot->source == source->number && slot->hash.low == hash.low &&
-           slot->hash.high == hash.high;
+    const struct refused *slot = refused_slot(verifier, source, hash);
+    const bool holds = slot->source == source->number && slot->hash.low == hash.low &&
+                       slot->hash.high == hash.high &&
+                       slot->generation == jwt_keys_generation(source->keys) &&
+                       wall_us >= slot->period.from_us && wall_us < slot->period.until_us;
+    return holds ? slot->result : JWT_VALID;
 }
 
 /* Whether a signature was computed and does not hold. */
@@ -242,8 +249,12 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
                               struct arena *arena, const struct jwt_claims **claims)
 {
     const struct hash128 whole = hash_table(&verifier->key, token);
-    if (is_refused(verifier, source, whole)) {
-        return JWT_SIGNATURE;
+    const enum jwt_result refusal = find_refusal(verifier, source, whole, request->wall_us);
+    if (refusal != JWT_VALID) {
+        if (refusal == JWT_UNKNOWN_KEY) {
+            jwt_keys_miss(source->keys);
+        }
+        return refusal;
     }
     struct jwt_claims *found = arena_alloc(arena, sizeof(*found));
     if (found == NULL) {
@@ -253,9 +264,10 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
         return JWT_TOO_MANY_FAILURES;
     }
     uint64_t generation;
+    struct jwt_period period;
     struct jwt_key_set *keys = jwt_keys_acquire(source->keys, &generation);
     const enum jwt_result result =
-        jwt_verify(&source->rules, keys, token, request->wall_us, arena, found);
+        jwt_verify(&source->rules, keys, token, request->wall_us, arena, found, &period);
     jwt_key_set_release(keys);
     if (!is_computed(result)) {
         jwt_failures_return(verifier->failures, &request->client, request->now_us);
@@ -263,8 +275,13 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     if (result == JWT_VALID) {
         add(verifier, source, token, hash_token(verifier, token), generation, found);
         *claims = found;
-    } else if (is_failure(result)) {
-        *refused_slot(verifier, whole) = (struct refused){whole, source->number, generation};
+        return JWT_VALID;
+    }
+    if (result != JWT_NO_MEMORY) {
+        *refused_slot(verifier, source, whole) =
+            (struct refused){whole, source->number, generation, period, result};
+    }
+    if (is_failure(result)) {
         jwt_failures_add(verifier->failures, &request->client, request->now_us);
     } else if (result == JWT_UNKNOWN_KEY) {
         jwt_keys_miss(source->keys);

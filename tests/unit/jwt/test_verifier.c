@@ -257,6 +257,88 @@ START_TEST(an_unknown_key_asks_for_a_fetch)
 }
 END_TEST
 
+/* @payload with the @header, signed with SECRET; checked twice: the second time nothing is read, so
+ * nothing is allocated. */
+static void check_is_remembered(const char *header, const char *payload, enum jwt_result result)
+{
+    char *token = signer_token(JWT_HS256, NULL, SECRET, header, payload);
+    struct arena empty;
+    ck_assert_int_eq(check(token), result);
+    for (size_t i = 0; i < 2; i++) {
+        arena_init(&empty, NULL, 0);
+        ck_assert_int_eq(
+            jwt_verifier_check(verifier, &source, span_of_text(token), &request, &empty, &claims),
+            result);
+        ck_assert_ptr_null(claims);
+        ck_assert_msg(empty.chunks == NULL, "%s.%s was read again", header, payload);
+        arena_reset(&empty);
+    }
+    free(token);
+}
+
+START_TEST(what_is_not_valid_is_read_once)
+{
+    static const char HEADER[] = "{\"alg\":\"HS256\"}";
+    const struct span issuer = SPAN("me");
+    source.rules.issuers = &issuer;
+    source.rules.n_issuers = 1;
+    check_is_remembered("[", "{}", JWT_BAD_HEADER);
+    check_is_remembered("{\"alg\":\"none\"}", "{}", JWT_ALGORITHM);
+    check_is_remembered(HEADER, "[[]]", JWT_BAD_PAYLOAD);
+    check_is_remembered(HEADER, "{}", JWT_NO_EXPIRY);
+    check_is_remembered(HEADER, "{\"exp\":1}", JWT_EXPIRED);
+    check_is_remembered(HEADER, "{\"exp\":1700000100,\"nbf\":\"\"}", JWT_NOT_BEFORE);
+    check_is_remembered(HEADER, "{\"exp\":1700000100,\"nbf\":1700000050}", JWT_TOO_EARLY);
+    check_is_remembered(HEADER, "{\"exp\":1700000100,\"iss\":\"you\"}", JWT_ISSUER);
+}
+END_TEST
+
+/* The time, the keys or other rules may change what a token is. */
+START_TEST(what_is_not_valid_is_read_again_when_that_may_have_changed)
+{
+    static const char HEADER[] = "{\"alg\":\"HS256\"}";
+    char *early = signer_token(JWT_HS256, NULL, SECRET, HEADER,
+                               "{\"exp\":1700000100,\"nbf\":1700000050,\"sub\":\"a\"}");
+    char *late = token_of(OTHER, 1, 10);
+    const uint64_t now_us = request.wall_us;
+    for (size_t i = 0; i < 2; i++) {
+        request.wall_us = now_us + 49 * (uint64_t)US_PER_S;
+        ck_assert_int_eq(check(early), JWT_TOO_EARLY);
+        ck_assert_int_eq(check(late), JWT_SIGNATURE);
+    }
+    request.wall_us = now_us + 100 * (uint64_t)US_PER_S;
+    ck_assert_int_eq(check(early), JWT_EXPIRED);
+    ck_assert_int_eq(check(late), JWT_EXPIRED);
+    request.wall_us = now_us + 99 * (uint64_t)US_PER_S; /* the clock steps back */
+    ck_assert_int_eq(check(early), JWT_VALID);
+    ck_assert_int_eq(check(late), JWT_SIGNATURE);
+    (void)jwt_keys_fetched(source.keys, jwt_key_set_of_secret(SPAN(OTHER)), 0, 0);
+    ck_assert_int_eq(check(late), JWT_VALID);
+    ck_assert_int_eq(check(early), JWT_SIGNATURE);
+    free(early);
+    free(late);
+}
+END_TEST
+
+/* Each fetch may bring the key. */
+START_TEST(a_remembered_token_of_an_unknown_key_asks_for_a_fetch_too)
+{
+    uint64_t wait_us;
+    source.rules.algorithms = 1U << JWT_ES256;
+    struct evp_pkey_st *key = signer_key(JWT_ES256, 0);
+    char *token = signer_token(JWT_ES256, key, NULL, "{\"alg\":\"ES256\"}", "{\"exp\":1700000100}");
+    for (uint64_t i = 1; i < 4; i++) {
+        ck_assert_int_eq(check(token), JWT_UNKNOWN_KEY);
+        struct jwt_keys *due = jwt_keys_next_due(i * 20 * US_PER_S, &wait_us);
+        ck_assert_ptr_eq(due, source.keys);
+        (void)jwt_keys_fetched(due, NULL, 0, i * 20 * US_PER_S);
+        jwt_keys_release(due);
+    }
+    signer_free(key);
+    free(token);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jwt/verifier");
@@ -274,6 +356,9 @@ int main(void)
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, an_empty_and_a_long_token_are_refused);
     tcase_add_test(tcase, an_unknown_key_asks_for_a_fetch);
+    tcase_add_test(tcase, what_is_not_valid_is_read_once);
+    tcase_add_test(tcase, what_is_not_valid_is_read_again_when_that_may_have_changed);
+    tcase_add_test(tcase, a_remembered_token_of_an_unknown_key_asks_for_a_fetch_too);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
