@@ -1,5 +1,6 @@
 """Bans where Redis is a cluster, fails over or may little, and where they are many."""
 
+import json
 import pathlib
 import re
 import socket
@@ -18,8 +19,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 
 def test_bans_and_resets_reach_every_proxy_of_a_cluster(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
-    nodes = ", ".join(f'"redis://127.0.0.1:{node.port}"' for node in cluster.nodes)
-    proxies = start_proxies(f"redis: [{nodes}], deadline: 10s, on_failure: deny")
+    proxies = start_proxies(f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny")
     await_statuses(proxies, {204})
     until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
                                        body(**{"for": "10m"})).status == 200, "the cluster")
@@ -35,9 +35,7 @@ def test_bans_and_resets_reach_every_proxy_of_a_cluster(start_proxies, start_clu
 
 def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
-    proxies = start_proxies(f'redis: ["redis://127.0.0.1:{cluster.nodes[0].port}", '
-                            f'"redis://127.0.0.1:{cluster.nodes[1].port}"], '
-                            f'deadline: 10s, on_failure: deny')
+    proxies = start_proxies(f"redis: {json.dumps(cluster.urls[:2])}, deadline: 10s, on_failure: deny")
     await_statuses(proxies, {204})
     until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
                                        body(**{"for": "10m"})).status == 200, "the cluster")

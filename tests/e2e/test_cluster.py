@@ -179,7 +179,7 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
             assert cluster.begin_move(slot, there) is here
             flow.wait_for_more()
             for key in here.call("CLUSTER", "GETKEYSINSLOT", slot, 1):  # one of the two: TRYAGAIN
-                here.call("MIGRATE", "127.0.0.1", there.port, key, 0, 5000)
+                here.call("MIGRATE", "127.0.0.1", there.announced_port, key, 0, 5000)
             flow.wait_for_more(150)
             cluster.move_keys(slot, here, there)
             flow.wait_for_more()

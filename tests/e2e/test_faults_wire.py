@@ -58,6 +58,8 @@ REPLIES = {
                             b"): @user_script:541: @user_script: 541: -OOM command not allowed when "
                             b"used memory > 'maxmemory'.\r\n"),
     "noscript_for_ever": ("noscript", b"-NOSCRIPT No matching script. Please use EVAL.\r\n"),
+    "wrongtype": ("wrongtype", b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    "clock": ("clock", b"-CLOCK the clocks differ by more than a window\r\n"),
     "unknown_command": ("other", b"-ERR unknown command 'EVALSHA'\r\n"),
     "no_resp": ("malformed", b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     "text": ("malformed", b"+OK\r\n"),

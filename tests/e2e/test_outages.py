@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from harness import redis_tls
 from harness.admin import Admin, addresses
 from harness.flow import Flow, charged, policy
 from harness.ports import end_accepting
@@ -28,7 +29,7 @@ class DeafServer:
         self.n_accepted = 0
         self._accepted = []
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{redis_tls.scheme()}://127.0.0.1:{self._listener.getsockname()[1]}"
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 

@@ -24,8 +24,10 @@ class Cluster:
                       for i in range(n_masters + n_replicas)]
         self.masters = self.nodes[:n_masters]
         self.replicas = self.nodes[n_masters:]
-        self.url = ("rediss://" if tls else "redis://") + ",".join(
-            f"127.0.0.1:{node.announced_port}" for node in self.nodes)
+        scheme = "rediss" if tls else "redis"
+        addresses = [f"127.0.0.1:{node.announced_port}" for node in self.nodes]
+        self.url = f"{scheme}://{','.join(addresses)}"
+        self.urls = [f"{scheme}://{address}" for address in addresses]  # of each node
 
     @staticmethod
     def _tls(options):
@@ -115,7 +117,7 @@ class Cluster:
                 if b"role:master" in node.call("INFO", "replication")]
 
     def replica_of(self, master):
-        wanted = b"master_port:%d\r" % master.port
+        wanted = b"master_port:%d\r" % master.announced_port
         return next(node for node in self.running()
                     if wanted in node.call("INFO", "replication"))
 
@@ -152,7 +154,7 @@ class Cluster:
     def move_keys(slot, source, target):
         keys = source.call("CLUSTER", "GETKEYSINSLOT", slot, 100)
         for key in keys:
-            source.call("MIGRATE", "127.0.0.1", target.port, key, 0, 5000)
+            source.call("MIGRATE", "127.0.0.1", target.announced_port, key, 0, 5000)
 
     def end_move(self, slot, source, target):
         """The target first, as the specification says; the others hear of it."""

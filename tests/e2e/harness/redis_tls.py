@@ -6,6 +6,7 @@ import functools
 import os
 import pathlib
 import shutil
+import ssl
 import tempfile
 
 from harness.certificates import Authority
@@ -33,6 +34,23 @@ def files():
 def options(port):
     """What a Redis is started with."""
     return ["--tls-port", str(port), *files()]
+
+
+@functools.cache
+def _context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*_files()[1:])
+    return context
+
+
+def scheme():
+    """Of the URL of what stands in a Redis's place."""
+    return "rediss" if IS_WANTED else "redis"
+
+
+def secured(sock):
+    """An accepted socket, after the handshake where TLS is wanted."""
+    return _context().wrap_socket(sock, server_side=True) if IS_WANTED else sock
 
 
 def environment():

@@ -5,6 +5,7 @@ import random
 import socket
 import threading
 
+from harness import redis_tls
 from harness.ports import end_accepting
 
 
@@ -23,7 +24,7 @@ class Relay:
         self._is_over = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self.port}"
+        self.url = f"{redis_tls.scheme()}://127.0.0.1:{self.port}"
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()
 
@@ -39,7 +40,8 @@ class Relay:
     def _serve(self, client):
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            with client, socket.create_connection(("127.0.0.1", self.redis.port)) as server:
+            with redis_tls.secured(client) as client, \
+                    socket.create_connection(("127.0.0.1", self.redis.port)) as server:
                 self._pass_on(client, client.makefile("rb"), server, server.makefile("rb"))
         except (OSError, EOFError):
             pass  # one of the two has gone
