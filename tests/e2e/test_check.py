@@ -288,6 +288,18 @@ def test_secrets_of_tickets_are_checked(policy_file, tmp_path, tls_files):
     assert program.command("check", path).stderr.endswith("chmod o-r [readable-secret]\n")
 
 
+def test_shared_tickets_are_not_for_those_who_ask_for_certificates(policy_file, tmp_path, tls_files):
+    (tmp_path / "tls").symlink_to(tls_files)
+    secrets = tmp_path / "tickets"
+    secrets.write_text(program.command("secret").stdout)
+    secrets.chmod(0o600)
+    path = policy_file(tls_policy("{tickets: shared, certificates: [{cert: tls/api.pem, key: tls/api.key, "
+                                  "client: require, client_ca: tls/ca.pem}]}", "tls_tickets: {secret_file: tickets}\n"))
+    result = program.command("check", path)
+    assert result.returncode == 1
+    assert 'client "require" does not go with "tickets: shared"' in result.stderr
+
+
 def test_other_commands_need_no_keys(policy_file):
     result = program.command("explain", policy_file(tls_policy(SHORT)), "GET", "http://a/")
     assert (result.returncode, result.stderr) == (0, "")

@@ -4,12 +4,15 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import time
 
 from harness import program
 from harness.admin import addresses
+from harness.certificates import Authority
 from harness.client import Client
+from harness.message import Reader
 from harness.ports import free_port
 from harness.wait import until
 
@@ -148,6 +151,40 @@ def test_buckets_add_up_and_end_with_all(start):
     in_order = [buckets[edge] for edge in sorted(buckets, key=lambda edge: float(edge.strip("+")))]
     assert in_order == sorted(in_order) and in_order[-1] == buckets["+Inf"] == 10
     assert 0 < metrics.get("sluice_request_duration_seconds_sum") < 60
+
+
+def test_handshakes_are_counted_by_version_and_those_that_fail_by_reason(start, tmp_path):
+    """One that fails is no request: no limit is charged, no request counted, and the log has a line a second at most."""
+    certificate, key = Authority(tmp_path / "ca").sign("one", "DNS:one.test")
+    proxy = start(ADMIN + f"listen: {{address: 127.0.0.1:0, tls: {{cert: {certificate}, key: {key}}}}}\n"
+                  "limits: {all: {key: client.ip, algorithm: fixed_window, align: first, rate: 9/day}}\n"
+                  "routes: [{limits: all, respond: {status: 204}}]\n")
+    started = time.monotonic()
+    for _ in range(20):
+        assert proxy.ask().status == 400  # plain text
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def ask(version, session=None):
+        context.minimum_version = context.maximum_version = version
+        with proxy.connect() as client:
+            client.sock = context.wrap_socket(client.sock, server_hostname="one.test", session=session)
+            client.reader = Reader(client.sock)
+            return client.ask(host="one.test"), client.sock.session
+
+    ask(ssl.TLSVersion.TLSv1_2)
+    _, session = ask(ssl.TLSVersion.TLSv1_3)
+    response, _ = ask(ssl.TLSVersion.TLSv1_3, session)
+    assert '"all";r=6' in response.get("RateLimit")
+    metrics = settle(proxy, "sluice_tls_handshakes_total", 3)
+    for version, resumed, n in (("1.2", "no", 1), ("1.3", "no", 1), ("1.3", "yes", 1)):
+        assert metrics.get("sluice_tls_handshakes_total", version=version, resumed=resumed) == n
+    assert metrics.get("sluice_tls_handshake_failures_total", reason="plain_text") == 20
+    assert metrics.sum("sluice_tls_handshake_failures_total") == 20
+    assert metrics.get("sluice_tls_handshake_duration_seconds_count") == 3
+    assert settle(proxy, "sluice_requests_total", 3)
+    lines = proxy.stderr().count("TLS handshake failed")
+    assert 1 <= lines <= 2 * (1 + time.monotonic() - started), "a line a second of each worker"
 
 
 def test_servers_are_counted_by_what_became_of_requests(start, start_upstream):

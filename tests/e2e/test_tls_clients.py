@@ -244,6 +244,18 @@ def test_a_revoked_authority_is_refused_with_all_that_it_issued(start, authority
 OPTIONAL = ", client: optional, client_ca: %s"
 
 
+def test_a_certificate_that_does_not_verify_is_refused_where_none_is_required(start, authority, tmp_path):
+    proxy = start(listening(authority, OPTIONAL % authority.certificate) + ECHO % "ok")
+    with SecureClient(proxy, authority, "two.test") as client:
+        assert client.ask(host="two.test").status == 200
+    context = context_of(authority)
+    context.load_cert_chain(*Authority(tmp_path / "stranger").sign("client", "DNS:client.test"))
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            client.ask(host="two.test")
+    until(lambda: failures(proxy) == ["bad_certificate"], "the failure in the log")
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_limits_count_by_facts_of_the_certificate(start, start_upstream, authority, version):
     """Each source has a counter of its own for each client; a resumed session has the same client."""

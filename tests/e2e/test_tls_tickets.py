@@ -2,14 +2,16 @@
 where other rules hold. The clocks of the proxies are set by the test."""
 
 import ssl
+import time
 
 import pytest
 
 from harness import program
-from harness.certificates import Authority
+from harness.certificates import Authority, dated
 from harness.client import Client
 from harness.message import Reader
 from harness.reload import reload
+from harness.wait import until
 from harness.wall_clock import WallClock
 
 HOUR_S = 3600
@@ -146,6 +148,23 @@ def test_a_session_is_not_resumed_where_other_rules_for_clients_hold(start, auth
     _, open_session = ask(proxy, stranger)
     with pytest.raises((ssl.SSLError, ConnectionError)):
         ask(proxy, stranger, open_session, "two.test")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_ends_with_the_certificate_of_its_client(start, authority, clock, tmp_path, version):
+    begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(clock.now() + minutes * 60)) for minutes in (-60, 40))
+    certificate, key = dated(tmp_path, "short", "DNS:short.test", begin, end)
+    rule = f", client: require, client_ca: {certificate}"  # it is its own authority
+    proxy = start(f"listen: {listener(authority, rule, 'process')}\n" + ECHO, env=clock.env)
+    context = context_of(authority, None, version)
+    context.load_cert_chain(certificate, key)
+    _, session = ask(proxy, context, None, "two.test")
+    clock.step(35 * 60)
+    assert ask(proxy, context, session, "two.test")[0]
+    clock.step(10 * 60)
+    with pytest.raises((ssl.SSLError, ConnectionError)):  # a full handshake, whose certificate has expired
+        ask(proxy, context, session, "two.test")
+    until(lambda: 'err="certificate has expired"' in proxy.stderr(), "the reason in the log")
 
 
 def test_a_session_ends_with_the_rules_that_it_was_made_under(start, authority, tmp_path):

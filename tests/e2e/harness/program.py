@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import textwrap
@@ -45,9 +46,10 @@ def _allow(soft, hard):
 
 class Sluice:
     """A proxy. The policy is told without `listen`: it listens where a port is free. `descriptors` are
-    the soft and the hard limit of what it may open; `options` those of `sluice run`."""
+    the soft and the hard limit of what it may open; `options` those of `sluice run`; `ids` a user, its group and
+    another group, all of them numbers, that it runs as, from a copy of the program in its folder."""
 
-    def __init__(self, folder, policy, env=None, log_format="logfmt", descriptors=None, options=()):
+    def __init__(self, folder, policy, env=None, log_format="logfmt", descriptors=None, options=(), ids=None):
         policy = textwrap.dedent(policy)
         if not re.search(r"^listen:", policy, re.MULTILINE):
             policy = "listen: 127.0.0.1:0\n" + policy
@@ -57,8 +59,11 @@ class Sluice:
         self.clients = []
         self.is_killed = False
         (folder / "policy.yaml").write_text(policy)
+        program = shutil.copy(PROGRAM, folder) if ids else PROGRAM
+        user, group, more_groups = (*ids[:2], ids[2:]) if ids else (None, None, None)
         with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
-            self.process = subprocess.Popen([PROGRAM, "run", *options, str(folder / "policy.yaml")],
+            self.process = subprocess.Popen([program, "run", *options, str(folder / "policy.yaml")],
+                                            user=user, group=group, extra_groups=more_groups,
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=environment(env),
                                             preexec_fn=descriptors and _allow(*descriptors))
