@@ -2,6 +2,7 @@
 a Redis are those of test_faults.py and others, which scripts/test-long runs over TLS too."""
 
 import socket
+import textwrap
 
 import pytest
 
@@ -186,6 +187,27 @@ def test_an_authority_is_renewed_by_a_reload(start, start_tls_redis, authority, 
     file.write_bytes(authority.certificate.read_bytes())
     reload(proxy, text)
     until(lambda: proxy.ask().status == 204, "the old authority")
+
+
+@pytest.mark.parametrize("kind", ["ca", "system"])
+def test_a_renewed_authority_is_taken_where_files_are_watched(start, start_tls_redis, authority, tmp_path, kind):
+    """A file of the policy, and the one that stands for the system's."""
+    redis = start_tls_redis()
+    file, new = tmp_path / "ca.pem", tmp_path / "new.pem"
+
+    def be(*authorities):
+        new.write_bytes(b"".join(one.certificate.read_bytes() for one in authorities))
+        new.replace(file)
+
+    be(authority)
+    text = policy(f"rediss://127.0.0.1:{redis.tls_port}", f", tls: {{ca: {file if kind == 'ca' else 'system'}}}")
+    proxy = start_linked(start, "watch: true\n" + textwrap.dedent(text), env={"SSL_CERT_FILE": str(file)})
+    assert proxy.ask().status == 204
+    another = Authority(tmp_path / "another")
+    be(another)
+    until(lambda: proxy.ask().status == 503, "the new authority")
+    be(another, authority)
+    until(lambda: proxy.ask().status in (204, 429), "both authorities")
 
 
 def test_many_decisions_at_once_need_more_than_one_record(start, start_tls_redis, authority):
