@@ -192,6 +192,17 @@ def test_bench_latency_tells_what_each_row_adds_to_a_direct_connection(tmp_path)
     assert [bound["name"] for bound in result["bounds"]] == ["sluice"]
 
 
+def test_bench_redis_tls_has_both_links_make_decisions(tmp_path):
+    result = _bench("redis-tls", tmp_path, "--rounds", 1, "--seconds", 0.5)
+    plain, secure = result["rows"]
+    assert (plain["link"], secure["link"]) == ("plain", "tls")
+    for row in result["rows"]:
+        assert row["decisions_per_second"] > 2 * result["half_rate"] * 0.99 and row["proxy_us"] > 0 and row["redis_us"] > 0
+        assert 0 < row["alone_p50_us"] <= row["alone_p99_us"]
+    assert result["proxy_us_ratio"] == pytest.approx(secure["proxy_us"] / plain["proxy_us"])
+    assert result["alone_p50_us_added"] == pytest.approx(secure["alone_p50_us"] - plain["alone_p50_us"])
+
+
 @needs_nginx
 def test_bench_accuracy_counts_what_passes_a_limit_and_the_edge_of_a_window(tmp_path):
     result = _bench("accuracy", tmp_path, "--only", "sluice-redis-two-token", "--only",
