@@ -50,6 +50,7 @@ struct http2_stream {
     struct http2_session *session; /* NULL: not in use */
     int32_t id;
     bool is_own; /* of the owner: no server answers, so that the end gives no unit of abuse back */
+    bool is_client_at_fault; /* of the owner: a reset is ENHANCE_YOUR_CALM, no INTERNAL_ERROR */
     /* Private. */
     /* Of the client's side: see client_session.h. */
     bool is_answer_to_head, has_answer, is_opened, is_unprocessed;
@@ -145,8 +146,7 @@ static inline size_t http2_stream_unsent(const struct http2_stream *stream)
 /* Bytes of a body that the peer's windows allow now. */
 size_t http2_stream_window(const struct http2_stream *stream);
 /* Its exchange is over: the memory is the owner's again. Unless the answer was packed to its end
- * the stream is reset; after an answer that came before the end of the body it is too, without
- * an error. */
+ * the stream is reset; after an answer before the end of the body too, without an error. */
 void http2_stream_release(struct http2_stream *stream);
 /* In place of handling HTTP2_HEAD: reset it with REFUSED_STREAM. The room may be used again. */
 void http2_stream_refuse(struct http2_stream *stream);

@@ -94,9 +94,8 @@ struct stream {
 MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int fd,
                                  const struct stream_handler *handler, void *owner);
 
-/* Start to connect to @sockaddr. on_drained reports the end of the attempt, then
- * stream_connect_status() gives the result. STATUS_UNREACHABLE: it failed at once, with errno;
- * STATUS_FULL: no file descriptor; STATUS_NO_MEMORY. */
+/* Start to connect to @sockaddr: on_drained reports the end, stream_connect_status() the result.
+ * STATUS_UNREACHABLE: failed at once, with errno; STATUS_FULL: no descriptor; STATUS_NO_MEMORY. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,
@@ -112,8 +111,7 @@ void stream_reset_on_close(struct stream *stream);
 /* Close the socket. No-op on a closed stream, or one that is all zero with fd -1. */
 void stream_close(struct stream *stream);
 
-/* Close the stream but not the socket, which is returned and becomes the caller's. No bytes may be
- * kept. */
+/* Close all but the socket, which becomes the caller's. No bytes may be kept. */
 int stream_detach(struct stream *stream);
 
 /* Read up to @capacity (>= 1) bytes, *n_read of them; 0 but for STREAM_DONE. One system call. */
@@ -175,10 +173,12 @@ bool stream_is_unoffered(const struct stream *stream);
 
 /* Whether bytes are kept, or room is awaited. */
 bool stream_is_blocked(const struct stream *stream);
-/* Written bytes that the peer's side has not taken yet: those that are kept and those in the
- * socket's buffer. One system call. */
+/* Written bytes that are kept, or in the socket and not acknowledged. One system call. */
 uint64_t stream_unread_bytes(const struct stream *stream);
-
+/* Received bytes that are not read; with TLS those of its records. One system call. */
+uint64_t stream_received_bytes(const struct stream *stream);
+/* Whether the peer has ended its side; bytes may be unread. One system call. */
+bool stream_has_peer_ended(const struct stream *stream);
 /* Whether all written bytes have been sent, so that the peer takes more at the moment. Always true
  * if the kernel cannot tell. One system call. */
 bool stream_keeps_up(const struct stream *stream);

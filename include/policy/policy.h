@@ -81,13 +81,14 @@ struct route {
     size_t n_upgrades;
     uint64_t body_bytes_max;
     struct buffer_spec buffer;
-    struct cost_spec cost;           /* of a request, for each limit without a cost of its own */
-    const struct route_edits *edits; /* NULL: no changes */
-    const struct jwt_provider *jwt;  /* whose tokens count; NULL: none is read */
-    bool requires_token;             /* a request without one gets 401 */
-    bool keeps_claims;               /* claims are read after the limits are judged */
-    const struct cors *cors;         /* NULL: CORS is the upstream's */
-    struct span policy_field;        /* RateLimit-Policy when all rules apply; empty: none */
+    uint64_t min_download_bytes_per_s; /* of a client that keeps a server from sending; 0: none */
+    struct cost_spec cost;             /* of a request, for each limit without a cost of its own */
+    const struct route_edits *edits;   /* NULL: no changes */
+    const struct jwt_provider *jwt;    /* whose tokens count; NULL: none is read */
+    bool requires_token;               /* a request without one gets 401 */
+    bool keeps_claims;                 /* claims are read after the limits are judged */
+    const struct cors *cors;           /* NULL: CORS is the upstream's */
+    struct span policy_field;          /* RateLimit-Policy when all rules apply; empty: none */
 };
 
 /* A method that a route names and that is not in the method registry. */

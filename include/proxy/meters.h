@@ -146,8 +146,8 @@ struct worker_meters {
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
     struct counter tokens_refused[METER_TOKEN_REFUSALS];
-    struct counter slow_uploads; /* ended by min_upload */
-    struct counter abandoned;    /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */
+    struct counter slow_uploads, slow_downloads; /* ended by min_upload, by min_download */
+    struct counter abandoned; /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */
     struct store_meters store;
 
     /* Used only by the worker itself. */

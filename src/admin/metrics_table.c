@@ -250,6 +250,8 @@ const struct metric METRICS[] = {
             SUM(tokens_refused), .axes = {&TOKEN_REFUSAL}),
     COUNTER("slow_uploads_total", "Requests ended because their body kept a server waiting.",
             SUM(slow_uploads)),
+    COUNTER("slow_downloads_total", "Requests ended because their client kept a server waiting.",
+            SUM(slow_downloads)),
     COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",
             .write = write_lines_lost),
 

@@ -326,7 +326,9 @@ void http2_stream_release(struct http2_stream *stream)
         session_reset_stream(session, stream->id, NGHTTP2_CANCEL);
     } else if (!stream->is_closed) {
         session_reset_stream(session, stream->id,
-                             stream->is_answered ? NGHTTP2_NO_ERROR : NGHTTP2_INTERNAL_ERROR);
+                             stream->is_answered          ? NGHTTP2_NO_ERROR
+                             : stream->is_client_at_fault ? NGHTTP2_ENHANCE_YOUR_CALM
+                                                          : NGHTTP2_INTERNAL_ERROR);
         budget_on_end(&session->budget, stream->is_answered && !stream->is_own);
     }
 }

@@ -534,6 +534,18 @@ uint64_t stream_unread_bytes(const struct stream *stream)
     return bytes;
 }
 
+uint64_t stream_received_bytes(const struct stream *stream)
+{
+    int n_bytes = 0;
+    return ioctl(stream->fd, FIONREAD, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
+}
+
+bool stream_has_peer_ended(const struct stream *stream)
+{
+    struct pollfd socket = {.fd = stream->fd, .events = POLLRDHUP};
+    return poll(&socket, 1, 0) > 0;
+}
+
 bool stream_keeps_up(const struct stream *stream)
 {
     int unsent_bytes = 0;

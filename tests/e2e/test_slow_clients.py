@@ -193,7 +193,8 @@ def test_who_takes_an_answer_a_few_bytes_at_a_time_is_cut(start, start_upstream)
 
 
 def test_who_takes_nothing_is_cut(start, start_upstream):
-    proxy = start(POLICY.format(rate="off", url=start_upstream(send_big).url))
+    proxy = start(POLICY.replace("buffer: off", "buffer: off, min_download: off")
+                  .format(rate="off", url=start_upstream(send_big).url))
     with SlowReader(proxy.address) as client:
         client.sock.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert faults(proxy) == ["the client does not read"]

@@ -1,10 +1,11 @@
-"""A real server with two workers, each of which serves one request at a time: slow uploads do not keep
-it from others. Neither are those ended that may be slow."""
+"""A real server with two workers, each of which serves one request at a time: slow uploads and slow readers do
+not keep it from others. Neither are those ended that may be slow."""
 
 import contextlib
 import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -26,6 +27,9 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/events":
         start_response("200 OK", [("Content-Type", "text/event-stream")])
         return (b"data: %d\\n\\n" % i for i in range(5))
+    if environ["PATH_INFO"] == "/big":
+        start_response("200 OK", [("Content-Length", "10000000")])
+        return [b"x" * 10000000]
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [seen.hexdigest().encode()]
 """
@@ -42,6 +46,7 @@ BUFFER = 64 * 1024
 EVERY_S, PIECE = 0.1, 110  # 1.1 KiB/s
 WATCHED_S = 12.0  # more than twice buffer.wait
 PROMPT_S = 1.0
+FREED_S = 8.0  # min_download: 5 s saved up, and what comes until two checks have seen it
 GIB = 1 << 30
 
 
@@ -140,6 +145,59 @@ def test_20_slow_uploads_do_not_keep_two_workers_from_others(start, gunicorn):
     assert slowest < PROMPT_S
     for kind, statuses in clients.statuses.items():
         assert statuses and set(statuses) == {408}, (kind, statuses)
+
+
+class SlowReader(threading.Thread):
+    """Takes 1 KiB/s of an answer until it is cut, and asks again."""
+
+    def __init__(self, proxy):
+        super().__init__()
+        self.proxy = proxy
+        self.n_cut = 0
+        self.is_over = threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.is_over.is_set():
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            sock.settimeout(1)
+            with sock, contextlib.suppress(ConnectionError):
+                sock.connect(self.proxy.address)
+                sock.sendall(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+                self._read(sock)
+            self.n_cut += not self.is_over.is_set()
+
+    def _read(self, sock):
+        while not self.is_over.wait(0.5):
+            with contextlib.suppress(TimeoutError):
+                if not sock.recv(512):
+                    return
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
+
+
+def test_2_slow_readers_do_not_keep_two_workers_from_others(start, gunicorn):
+    proxy = start(POLICY.format(url=gunicorn.url))
+    readers = [SlowReader(proxy) for _ in range(2)]
+    slowest = 0.0
+    try:
+        ends = time.monotonic() + 2 * WATCHED_S
+        while time.monotonic() < ends:
+            with Stalls() as stalls:
+                began = time.monotonic()
+                assert proxy.ask().status == 200
+                took = time.monotonic() - began
+            slowest = max(slowest, took - stalls.total_s)
+            time.sleep(0.05)
+    finally:
+        for reader in readers:
+            reader.stop()
+    print(f"the slowest in {slowest:.3f} s")
+    assert slowest < FREED_S
+    assert all(reader.n_cut > 0 for reader in readers)
 
 
 def test_a_paused_upload_without_a_buffer_passes(start, gunicorn):

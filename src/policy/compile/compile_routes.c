@@ -279,6 +279,22 @@ static void compile_route_buffer(struct compiler *compiler, const struct spec_ro
     }
 }
 
+/* The route's own, or its upstream's. */
+static void compile_min_download(struct compiler *compiler, const struct spec_route *spec,
+                                 struct route *route)
+{
+    const struct node *node = node_find(spec->position.node, SPAN("min_download"));
+    if (node != NULL) {
+        route->min_download_bytes_per_s = spec->min_download_bytes_per_s;
+    } else if (route->upstream != NULL) {
+        route->min_download_bytes_per_s = route->upstream->min_download_bytes_per_s;
+    }
+    if (node != NULL && spec->respond.position.node != NULL) {
+        node_warn(compiler->diags, node, WARNING_NO_EFFECT,
+                  "min_download has no effect where no server is asked");
+    }
+}
+
 /* --- routes --- */
 
 static void name_route(struct compiler *compiler, const struct spec_route *spec,
@@ -356,6 +372,7 @@ static void compile_route(struct compiler *compiler, const struct spec_route *sp
     compile_edits(compiler, spec, route);
     route->cors = compile_cors(compiler, spec);
     compile_route_buffer(compiler, spec, route);
+    compile_min_download(compiler, spec, route);
     route->body_bytes_max =
         has_max_body ? spec->body_bytes_max : compiler->spec->max.values.body_bytes;
 }

@@ -486,6 +486,10 @@ static const struct section_field ROUTE_FIELDS[] = {
      KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
     {"buffer", SHAPE_ONE, &SECTIONS_BUFFER, offsetof(struct spec_route, buffer), NULL, KEY_OPTIONAL,
      "what of a request's body is kept before a server is chosen; left out: the upstream's"},
+    {"min_download", SHAPE_ONE, &VALUE_BYTE_RATE,
+     offsetof(struct spec_route, min_download_bytes_per_s), NULL, KEY_OPTIONAL,
+     "that a client must take of an answer while its server waits for it; left out: the "
+     "upstream's"},
     {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
      KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
     {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,

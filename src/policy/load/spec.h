@@ -70,9 +70,9 @@ struct spec_route {
     struct spec_text upstream;
     struct spec_reply respond;
     struct spec_cost cost;
-    struct section_items upgrade; /* struct spec_text */
-    uint64_t body_bytes_max;      /* valid if max_body is given */
-    struct spec_buffer buffer;    /* valid if buffer is given */
+    struct section_items upgrade;                      /* struct spec_text */
+    uint64_t body_bytes_max, min_download_bytes_per_s; /* valid if the key is given */
+    struct spec_buffer buffer;                         /* valid if buffer is given */
     struct spec_route_jwt jwt;
     struct spec_text strip_prefix;
     struct spec_edits request;

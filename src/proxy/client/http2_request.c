@@ -273,6 +273,17 @@ static uint64_t unread_bytes(struct client *client)
     return http2_stream_unsent(&request_of(client)->stream);
 }
 
+static unsigned n_blocked(struct client *client)
+{
+    struct list *requests = &request_of(client)->connection->requests;
+    unsigned n = 0;
+    for (struct list *node = requests->next; node != requests; node = node->next) {
+        const struct http2_request *request = CONTAINER_OF(node, struct http2_request, node);
+        n += request->exchange != NULL && request->exchange->is_client_blocked;
+    }
+    return n;
+}
+
 /* Not its own window: the exchange has taken all that has come while it waits for more. */
 static uint64_t held_back_us(struct client *client, uint64_t now_us)
 {
@@ -355,6 +366,7 @@ static void on_done(struct client *client, uint64_t now_us)
 {
     struct http2_request *request = request_of(client);
     const bool is_answered = request->exchange->state == EXCHANGE_DONE;
+    request->stream.is_client_at_fault = request->exchange->end == ANSWER_CLIENT_LEFT;
     if (grpc_is_call(&request->exchange->request)) {
         counter_up(&env_of(request)->meters->grpc_calls[client->grpc_status]);
     }
@@ -388,6 +400,7 @@ static const struct client_ops OPS = {
     .await_body = await_body,
     .await_room = await_room,
     .unread_bytes = unread_bytes,
+    .n_blocked = n_blocked,
     .held_back_us = held_back_us,
     .on_done = on_done,
 };

@@ -57,6 +57,9 @@ struct client_ops {
     size_t (*await_room)(struct client *client);
     /* Bytes that were sent and that the client's side has not taken yet. */
     uint64_t (*unread_bytes)(struct client *client);
+    /* How many answers wait for the client to take more of them from the same connection, this one
+     * included. NULL: a connection has one answer at a time. */
+    unsigned (*n_blocked)(struct client *client);
     /* How long, in all, the proxy kept the client from sending: its window was closed by bytes of
      * other requests. NULL: never. */
     uint64_t (*held_back_us)(struct client *client, uint64_t now_us);

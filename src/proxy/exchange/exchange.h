@@ -84,21 +84,21 @@ struct exchange {
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims;
-    bool may_go_ahead;          /* the server has sent 100: it wants the body */
-    bool is_request_sent;       /* completely; in a tunnel: the client's side has ended */
-    bool is_response_started;   /* a final head has been given to the client */
-    bool is_head_pending;       /* the head waits for the first piece of body */
-    bool has_upstream_answered; /* with at least one byte */
-    bool is_answer_unreadable;  /* its head breaks the rules */
-    bool is_client_blocked;     /* response bytes wait for the client */
-    bool is_last_blocked;       /* with is_client_blocked: and they are the last ones */
-    bool is_request_blocked;    /* request bytes wait for the upstream */
-    bool is_event_stream;       /* the answer may be silent for long */
-    bool is_call;               /* of gRPC, by HTTP/2: both sides may be silent for long */
-    bool has_client_ended;      /* its side: it may still read, or be gone */
-    bool is_upgrade_offered;    /* the request offers the server a switch of protocols */
-    bool has_upstream_ended;    /* its side of the tunnel */
-    char *trailers;             /* memory for the upstream's; NULL: they are dropped */
+    bool may_go_ahead;              /* the server has sent 100: it wants the body */
+    bool is_request_sent;           /* completely; in a tunnel: the client's side has ended */
+    bool is_response_started;       /* a final head has been given to the client */
+    bool is_head_pending;           /* the head waits for the first piece of body */
+    bool has_upstream_answered;     /* with at least one byte */
+    bool is_answer_unreadable;      /* its head breaks the rules */
+    bool is_client_blocked;         /* response bytes wait for the client */
+    bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
+    bool is_request_blocked;        /* request bytes wait for the upstream */
+    bool is_event_stream;           /* the answer may be silent for long */
+    bool is_call, is_call_answered; /* of gRPC, by HTTP/2: both sides may be silent for long */
+    bool has_client_ended;          /* its side: it may still read, or be gone */
+    bool is_upgrade_offered;        /* the request offers the server a switch of protocols */
+    bool has_upstream_ended;        /* its side of the tunnel */
+    char *trailers;                 /* memory for the upstream's; NULL: they are dropped */
     struct response out;
     struct exchange_buffer *buffer; /* the start of the request's body; NULL: none is kept */
 
@@ -118,8 +118,9 @@ struct exchange {
     struct field *fields; /* the request's, then the response's */
     struct head request;  /* the parser clears both heads */
     struct head response;
-    struct upstream_waiter waiter; /* in QUEUE */
-    uint64_t queued_at_us;         /* monotonic: when it began to wait */
+    struct min_rate download_min_rate; /* total_us: of response_min_rate, by its last check */
+    struct upstream_waiter waiter;     /* in QUEUE */
+    uint64_t queued_at_us;             /* monotonic: when it began to wait */
     /* Until the evaluation only its route and view.head are read, both NULL, and of the admission
      * what admission.h says. */
     struct evaluation evaluation;
@@ -153,8 +154,7 @@ static inline bool exchange_takes_body(const struct exchange *exchange)
            exchange->state == EXCHANGE_BUFFER;
 }
 
-/* How many bytes may be read of the body, or of a tunnel. 0: none until client_ops.pump is called
- * again. */
+/* How many bytes may be read of the body, or of a tunnel. 0: none until client_ops.pump(). */
 MUST_USE size_t exchange_body_room(struct exchange *exchange);
 
 /* A piece of the request's body, or of the client's side of a tunnel; @last ends it. False: no more

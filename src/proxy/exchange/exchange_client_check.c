@@ -16,6 +16,12 @@ enum {
     UPLOAD_ADVANCE_US = 300000,
     UPLOAD_ADVANCE_AFTER_100_US = 100000,
     UPLOAD_SAVED_US_MAX = 5000000,
+
+    /* min_download: what a client has in advance, for a link that stands still for a moment, and
+     * what it may save up. */
+    DOWNLOAD_ADVANCE_US = 2000000,
+    DOWNLOAD_SAVED_US_MAX = 5000000,
+    DOWNLOAD_SHARES_MAX = 8, /* answers of one connection that have a share of the rate each */
 };
 
 bool exchange_waits_for_body(const struct exchange *exchange)
@@ -94,19 +100,68 @@ static uint64_t taken_bytes(const struct exchange *exchange)
     return exchange->response_bytes > unread ? exchange->response_bytes - unread : 0;
 }
 
-static bool takes_too_slowly(struct exchange *exchange, const struct min_rate_rule *rule,
-                             uint64_t now_us)
+/* Whether it is the client that keeps a server from sending the rest of the answer. Events and
+ * messages are taken when the client wants them. */
+static bool holds_server(const struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_FORWARD && !exchange->is_last_blocked &&
+           !exchange->is_event_stream && !exchange->is_call_answered &&
+           upstream_is_held_back(exchange->upstream);
+}
+
+/* The part of @bytes_per_s that one of the answers has that share the client's connection. */
+static uint64_t share_of(const struct exchange *exchange, uint64_t bytes_per_s)
+{
+    const struct client_ops *ops = exchange->client->ops;
+    const unsigned n_blocked = ops->n_blocked == NULL ? 1 : ops->n_blocked(exchange->client);
+    const unsigned n_shares = n_blocked < DOWNLOAD_SHARES_MAX ? n_blocked : DOWNLOAD_SHARES_MAX;
+    return n_shares > 1 ? (bytes_per_s + n_shares - 1) / n_shares : bytes_per_s;
+}
+
+/* Whether the client has held a server for too long by taking too little of the answer, @n_bytes so
+ * far. Only the time counts in which it holds one; bytes count always. Before the check of
+ * response_min_rate. */
+static bool holds_server_too_long(struct exchange *exchange, uint64_t n_bytes, uint64_t now_us)
+{
+    const uint64_t bytes_per_s = exchange->evaluation.route != NULL
+                                     ? exchange->evaluation.route->min_download_bytes_per_s
+                                     : 0;
+    struct min_rate *min_rate = &exchange->download_min_rate;
+    if (exchange->response_min_rate.checked_us == 0) {
+        *min_rate = (struct min_rate){.since_us = 0};
+    }
+    if (bytes_per_s == 0) {
+        return false;
+    }
+    const uint64_t waits_us = min_rate_total_us(&exchange->response_min_rate, now_us);
+    min_rate->waited_us = holds_server(exchange) ? waits_us - min_rate->total_us : 0;
+    min_rate->total_us = waits_us;
+    const struct min_rate_rule rule = {
+        .bytes_per_s = share_of(exchange, bytes_per_s),
+        .first_us = DOWNLOAD_ADVANCE_US,
+        .most_us = DOWNLOAD_SAVED_US_MAX,
+    };
+    return min_rate_is_too_slow(min_rate, &rule, n_bytes, now_us);
+}
+
+static const char HOLDS_SERVER[] = "the client reads too slowly for a server to wait for it";
+
+/* Why the client has taken too little of the answer; NULL: it has not. */
+static const char *find_download_fault(struct exchange *exchange, const struct min_rate_rule *rule,
+                                       uint64_t now_us)
 {
     struct min_rate *min_rate = &exchange->response_min_rate;
     const uint64_t seen_before = min_rate->seen_bytes;
     if (!exchange->is_client_blocked) {
-        return false;
+        return NULL;
     }
-    const bool is_too_slow = min_rate_is_too_slow(min_rate, rule, taken_bytes(exchange), now_us);
+    const uint64_t n_bytes = taken_bytes(exchange);
+    const bool holds_too_long = holds_server_too_long(exchange, n_bytes, now_us);
+    const bool is_too_slow = min_rate_is_too_slow(min_rate, rule, n_bytes, now_us);
     if (min_rate->seen_bytes > seen_before) {
         exchange->touched_us = now_us; /* it reads, but too little for the next write */
     }
-    return is_too_slow;
+    return holds_too_long ? HOLDS_SERVER : is_too_slow ? "the client reads too slowly" : NULL;
 }
 
 /* Why the client has sent too little of the body, or too late; NULL: it has not. @now_us is by the
@@ -148,15 +203,18 @@ static bool look(struct exchange *exchange, uint64_t now_us)
         .most_us = timeouts->idle_us,
     };
     const uint64_t upload_now_us = upload_us(exchange, now_us);
-    const bool takes_slowly = takes_too_slowly(exchange, &rule, now_us);
+    const char *download_fault = find_download_fault(exchange, &rule, now_us);
     const char *upload_fault = find_upload_fault(exchange, &rule, upload_now_us);
     const bool stands_still =
         exchange->is_client_blocked
             ? now_us - exchange->touched_us >= timeouts->idle_us
             : upload_now_us - exchange->touched_upload_us >= timeouts->idle_us;
 
-    if (takes_slowly) {
-        exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client reads too slowly");
+    if (download_fault != NULL) {
+        if (download_fault == HOLDS_SERVER) {
+            counter_up(&exchange->env->meters->slow_downloads);
+        }
+        exchange_cut(exchange, ANSWER_CLIENT_LEFT, download_fault);
     } else if (stands_still && exchange->is_client_blocked) {
         exchange_cut(exchange, ANSWER_CLIENT_LEFT, "the client does not read");
     } else if (upload_fault != NULL) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "http/grpc.h"
 #include "net/pipe.h"
 #include "policy/cost.h"
 #include "proxy/exchange/exchange.h"
@@ -356,6 +357,9 @@ static bool on_head(struct upstream_user *user)
     exchange_begin_answer(exchange);
     keep_trailers(exchange);
     exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
+    if (UNLIKELY(exchange->is_call)) {
+        exchange->is_call_answered = grpc_is_call(&exchange->response);
+    }
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {
         return send_piece(exchange, span_of(NULL, 0), true);

@@ -19,6 +19,12 @@
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"
 
+enum {
+    /* A server that waits has filled the socket's buffer, 64 KiB at least by default. Fewer bytes
+     * are what a server that sends now and then has sent meanwhile. */
+    HELD_BACK_BYTES_MIN = 16 * 1024,
+};
+
 static struct proxy_env *env_of(const struct upstream *upstream)
 {
     return upstream->server->group->env;
@@ -509,6 +515,18 @@ size_t upstream_trailer_bytes(const struct upstream *upstream)
 {
     return upstream->stream_ops != NULL ? upstream->stream_ops->trailer_bytes(upstream)
                                         : upstream->inbox.decoder.trailer_bytes;
+}
+
+bool upstream_is_held_back(const struct upstream *upstream)
+{
+    if (upstream->stream_ops != NULL) {
+        return upstream->stream_ops->is_held_back(upstream);
+    }
+    const struct inbox *inbox = &upstream->inbox;
+    const uint64_t received = stream_received_bytes(&upstream->stream);
+    const bool is_rest_here = inbox->kind == BODY_LENGTH && inbox->left <= received;
+    return received >= HELD_BACK_BYTES_MIN && !is_rest_here &&
+           !stream_has_peer_ended(&upstream->stream);
 }
 
 bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up)

@@ -120,8 +120,7 @@ struct upstream {
     const struct upstream_stream_ops *stream_ops;
     struct upstream_http2 *http2; /* of a connection that may carry streams; else NULL */
     const struct upstream_carrier_ops *carrier_ops; /* with http2 */
-    bool has_slot;  /* holds a slot of the server's max_connections */
-    bool is_reused; /* carried an earlier request */
+    bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
     struct head_parser parser;
     struct loop_task death;
 };
@@ -147,8 +146,7 @@ MUST_USE enum status upstream_acquire_granted(struct upstream_user *user,
                                               enum upstream_use use, struct upstream **upstream,
                                               bool *is_ready);
 
-/* The head, begun in upstream->out, is complete. It is sent with the next piece of the body, or by
- * upstream_post_head(). */
+/* The head in upstream->out is complete; the next piece, or upstream_post_head(), sends it. */
 void upstream_end_head(struct upstream *upstream, const struct text *text, bool body_is_chunked);
 
 /* Send at most SENDER_PIECES_MAX pieces of the request's body, framed as one; @last ends it. None:
@@ -177,6 +175,8 @@ size_t upstream_trailer_bytes(const struct upstream *upstream);
 
 /* Whether upstream_send_pipe() may be called; with @keeps_up: and the server takes all at once. */
 bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up);
+/* Whether the server has more of the answer and cannot send it until its user takes what came. */
+bool upstream_is_held_back(const struct upstream *upstream);
 /* Whether the head is complete but not sent. */
 static inline bool upstream_owes_head(const struct upstream *upstream)
 {

@@ -20,7 +20,6 @@
 enum {
     WRITES_MAX = 16,          /* of a connection in one iteration */
     BATCH_BYTES = 4096,       /* heads of frames, and short ones */
-    STREAM_WINDOW = 65535,    /* of an answer: what may wait here for a slow client */
     HEAD_BYTES_MAX = 1 << 20, /* announced; each request's limit is its user's */
     BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
 };
@@ -414,7 +413,7 @@ static void on_connected(struct upstream *connection)
     const struct http2_config config = {
         .streams_max = UPSTREAM_STREAMS_MAX,
         .head_bytes_max = HEAD_BYTES_MAX,
-        .stream_window = STREAM_WINDOW,
+        .stream_window = UPSTREAM_STREAM_WINDOW,
     };
     struct upstream_http2 *http2 = connection->http2;
     http2->read_us = clock_monotonic_us();

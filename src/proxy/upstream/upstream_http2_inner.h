@@ -8,7 +8,10 @@
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_server.h"
 
-enum { UPSTREAM_TRAILERS_MAX = 64 };
+enum {
+    UPSTREAM_TRAILERS_MAX = 64,
+    UPSTREAM_STREAM_WINDOW = 65535, /* of an answer: what may wait here for a slow client */
+};
 
 /* Bytes that were read from the server, shared by the streams whose users have not taken theirs. In
  * a block of the worker's for bodies. */

@@ -47,6 +47,7 @@ struct upstream_stream_ops {
     bool (*is_securing)(const struct upstream *upstream);
     void (*keep_trailers)(struct upstream *upstream, char *memory);
     size_t (*trailer_bytes)(const struct upstream *upstream);
+    bool (*is_held_back)(const struct upstream *upstream);
 };
 
 extern const struct stream_handler UPSTREAM_HANDLER;

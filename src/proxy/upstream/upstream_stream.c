@@ -626,6 +626,13 @@ static bool is_securing(const struct upstream *upstream)
     return tls_is_used(&const_stream_of(upstream)->connection->stream);
 }
 
+/* A window is opened again by halves: a server that has more to send has filled more than that. */
+static bool is_held_back(const struct upstream *upstream)
+{
+    const struct upstream_stream *stream = const_stream_of(upstream);
+    return !stream->is_whole && stream->stream.untaken >= UPSTREAM_STREAM_WINDOW / 2;
+}
+
 /* --- the beginning --- */
 
 static void die(struct loop_task *task)
@@ -643,6 +650,7 @@ static const struct upstream_stream_ops OPS = {
     .is_securing = is_securing,
     .keep_trailers = keep_trailers,
     .trailer_bytes = trailer_bytes_of,
+    .is_held_back = is_held_back,
 };
 
 struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user)

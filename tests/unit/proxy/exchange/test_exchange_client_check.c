@@ -6,6 +6,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "one_exchange.h"
@@ -120,6 +121,88 @@ START_TEST(a_client_that_sends_at_the_rate_in_bursts_is_served)
 }
 END_TEST
 
+/* --- min_download --- */
+
+enum {
+    DOWNLOAD_ADVANCE_US = 2000 * 1000,
+    MORE_US = 1000 * 1000,
+    HELD_BYTES = 48 * 1024, /* that wait for a client, in the buffer of the proxy's socket */
+};
+
+/* The client has taken none of the first byte of an answer whose rest is to come. */
+static int begin_blocked(const char *fields)
+{
+    one_exchange_open(TIMEOUTS("off"));
+    const int fd = begin_get("/");
+    client.send_result = STREAM_BLOCKED;
+    client.unread_bytes = 1;
+    server_send(fd, fields);
+    await_sends(1);
+    return fd;
+}
+
+static void send_more(int fd)
+{
+    static char piece[HELD_BYTES + 1];
+    memset(piece, 'x', HELD_BYTES);
+    server_send(fd, piece);
+}
+
+static void wait_for_us(uint64_t time_us)
+{
+    iterations_for(stage.worker.env.loop, time_us);
+}
+
+START_TEST(a_client_that_keeps_a_server_from_sending_is_cut)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx");
+    wait_for_us(DOWNLOAD_ADVANCE_US + MORE_US);
+    ck_assert(!client.is_over); /* the server is silent: it is not held by the client */
+    send_more(fd);
+    wait_for_us(DOWNLOAD_ADVANCE_US - MORE_US);
+    ck_assert(!client.is_over);
+    wait_for_us(2 * MORE_US);
+    assert_over(EXCHANGE_CLOSED);
+    ck_assert_uint_eq(counter_read(&stage.worker.env.meters->slow_downloads), 1);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+static void assert_stays(int fd)
+{
+    send_more(fd);
+    wait_for_us(DOWNLOAD_ADVANCE_US + MORE_US);
+    ck_assert(!client.is_over);
+    ck_assert_uint_eq(counter_read(&stage.worker.env.meters->slow_downloads), 0);
+    close(fd);
+}
+
+START_TEST(an_answer_whose_rest_is_here_holds_no_server)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Length: 49153\r\n\r\nx");
+    assert_stays(fd);
+}
+END_TEST
+
+START_TEST(a_stream_of_events_holds_no_server)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; a\r\n\r\nx");
+    assert_stays(fd);
+}
+END_TEST
+
+START_TEST(a_server_that_has_ended_is_not_held)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nx");
+    send_more(fd);
+    shutdown(fd, SHUT_WR);
+    wait_for_us(DOWNLOAD_ADVANCE_US + MORE_US);
+    ck_assert(!client.is_over);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/exchange_look");
@@ -130,6 +213,10 @@ int main(void)
     tcase_add_test(all, a_client_that_keeps_the_rate_so_is_not);
     tcase_add_test(all, a_client_that_sends_too_slowly_is_408_however_often_its_server_is_blocked);
     tcase_add_test(all, a_client_that_sends_at_the_rate_in_bursts_is_served);
+    tcase_add_test(all, a_client_that_keeps_a_server_from_sending_is_cut);
+    tcase_add_test(all, an_answer_whose_rest_is_here_holds_no_server);
+    tcase_add_test(all, a_stream_of_events_holds_no_server);
+    tcase_add_test(all, a_server_that_has_ended_is_not_held);
     suite_add_tcase(suite, all);
 
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,224 @@
+"""Clients that read a long answer slowly: a server that waits for them is freed (min_download). A server
+that is itself waited for is not taken from them."""
+
+import contextlib
+import re
+import socket
+import threading
+import time
+
+import pytest
+from hyperframe.frame import SettingsFrame, WindowUpdateFrame
+
+from harness.admin import Admin, addresses
+from harness.http2 import Closed, Http2Client
+from harness.http2_server import Http2Server
+from harness.wait import Stalls, until
+
+MIB = 1 << 20
+BIG = 64 * MIB  # more than the buffers of all sockets on the way
+SLOW, FAIR = 1024, 20 * 1024  # bytes a second
+LOST_S = 8.0  # 5 s saved up, used at 15/16 of a second each second, two checks; and the first block
+WATCHED_S = 9.0
+FAULT = "the client reads too slowly for a server to wait for it"
+RESET = "ENHANCE_YOUR_CALM"
+
+POLICY = """
+listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+workers: 1
+admin: 127.0.0.1:0
+{top}
+upstreams:
+  one: {{servers: "{one}"{more}}}
+  two: {{servers: "{two}"{more}}}
+routes:
+- {{match: {{path: /one}}, upstream: one}}
+- {{match: {{path: /two}}, upstream: two}}
+- {{match: {{path: /off}}, upstream: one, min_download: off}}
+"""
+
+
+class Reader:
+    """Asks for @target and takes @rate bytes a second, in a thread of its own."""
+
+    def __init__(self, proxy, target, rate):
+        self.target, self.rate = target, rate
+        self.n_bytes, self.is_over, self.reset = 0, threading.Event(), None
+        self.open(proxy)
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        began = time.monotonic()
+        with contextlib.suppress(OSError, Closed):
+            while not self.is_over.is_set():
+                due = (time.monotonic() - began) * self.rate - self.n_bytes
+                if due > 0:
+                    self.take(int(min(max(due, 256), 4096)))
+                else:
+                    self.is_over.wait(0.01)
+        self.is_over.set()
+
+    def stop(self):
+        self.is_over.set()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.sock.close()
+
+
+class Reader1(Reader):
+    """By HTTP/1.1, with little room for what comes."""
+
+    def open(self, proxy):
+        self.sock = socket.socket()
+        self.sock.settimeout(20)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        self.sock.connect(proxy.address)
+        self.sock.sendall(f"GET {self.target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+
+    def take(self, n):
+        piece = self.sock.recv(n)
+        if not piece:
+            raise Closed()
+        self.n_bytes += len(piece)
+
+
+class Reader2(Reader):
+    """By HTTP/2, with windows that are opened as bytes are wanted."""
+
+    n_streams = 1
+
+    def open(self, proxy):
+        settings = {SettingsFrame.INITIAL_WINDOW_SIZE: 0}
+        self.client = Http2Client(proxy.address, settings=settings)
+        self.sock = self.client.sock
+        self.streams = [self.client.begin(path=self.target) for _ in range(self.n_streams)]
+        self.granted = 0
+
+    def take(self, n):
+        for stream in self.streams:
+            self.client.send(WindowUpdateFrame(stream, window_increment=n))
+        self.granted += n * len(self.streams)
+        answers = [self.client.answer_of(stream) for stream in self.streams]
+        while sum(len(answer.body) for answer in answers) < self.granted:
+            self.client.read_frame()
+            if self.reset is None:
+                self.reset = next((answer.reset for answer in answers if answer.reset), None)
+            if self.reset:
+                raise Closed()
+        self.n_bytes = self.granted
+
+
+class Servers:
+    """Of either version, each of which knows how many of its answers are under way."""
+
+    def __init__(self, start_upstream):
+        self.fields = b"Content-Length: %d\r\n" % BIG
+        self.n_held = 0
+        self.n_bytes = BIG
+        self.one = start_upstream(self._send)
+        self.two = Http2Server(lambda peer, request: peer.answer_in_time(request.stream, b"x" * BIG))
+
+    def _send(self, peer, _request):
+        self.n_held += 1
+        try:
+            peer.send(b"HTTP/1.1 200 OK\r\n" + self.fields + b"\r\n")
+            for _ in range(self.n_bytes // 65536):
+                peer.send(b"x" * 65536)
+        except OSError:
+            pass  # cut
+        self.n_held -= 1
+
+    def policy(self, more="", top=""):
+        return POLICY.format(one=self.one.url, two=self.two.url, more=more, top=top)
+
+    def n_resets(self):
+        return sum(request.reset is not None for request in list(self.two.requests))
+
+
+@pytest.fixture(name="servers")
+def start_servers(start_upstream):
+    servers = Servers(start_upstream)
+    yield servers
+    servers.two.stop()
+
+
+@contextlib.contextmanager
+def reading(*readers):
+    try:
+        yield readers
+    finally:
+        for reader in readers:
+            reader.stop()
+
+
+def n_ended(proxy):
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    return int(re.search(r"^sluice_slow_downloads_total (\d+)$", page, re.MULTILINE)[1])
+
+
+def stay(readers, for_s=WATCHED_S):
+    ends = time.monotonic() + for_s
+    while time.monotonic() < ends:
+        assert not any(reader.is_over.is_set() for reader in readers), [reader.n_bytes for reader in readers]
+        time.sleep(0.05)
+
+
+def test_who_keeps_a_server_from_sending_loses_it(start, servers):
+    proxy = start(servers.policy())
+    kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
+    with Stalls() as stalls, reading(*(kind(proxy, target, SLOW) for kind, target in kinds)) as readers:
+        began = time.monotonic()
+        until(lambda: servers.n_held == 2 and len(servers.two.requests) == 2, "the servers to send")
+        until(lambda: servers.n_held == 0 and servers.n_resets() == 2, "the servers to be free", within=60)
+        took_s = time.monotonic() - began
+        assert took_s < LOST_S + stalls.total_s
+        until(lambda: all(reader.reset == RESET for reader in readers[2:]), "the streams to be reset")
+        lines = proxy.lines_of("/one", 2) + proxy.lines_of("/two", 2)
+        assert [line["fault"] for line in lines] == [FAULT] * 4
+    assert n_ended(proxy) == 4
+
+
+def test_a_slow_link_keeps_its_server(start, servers):
+    proxy = start(servers.policy())
+    kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
+    with reading(*(kind(proxy, target, FAIR) for kind, target in kinds)) as readers:
+        stay(readers)
+    assert n_ended(proxy) == 0
+
+
+def test_answers_of_one_connection_share_the_rate(start, servers):
+    class Four(Reader2):
+        n_streams = 4
+
+    proxy = start(servers.policy())
+    with reading(*(Four(proxy, target, FAIR) for target in ("/one", "/two"))) as readers:
+        stay(readers)
+    assert n_ended(proxy) == 0
+
+
+def test_where_it_is_off_a_server_waits_for_who_reads_slowly(start, servers):
+    proxy = start(servers.policy())
+    with reading(Reader1(proxy, "/off", 2 * SLOW), Reader2(proxy, "/off", 2 * SLOW)) as readers:
+        stay(readers)
+        assert servers.n_held == 2
+
+
+def test_an_answer_that_has_come_whole_holds_no_server(start, servers):
+    servers.n_bytes = 64 * 1024
+    servers.fields = b"Content-Length: %d\r\n" % servers.n_bytes
+    proxy = start(servers.policy())
+    with reading(Reader1(proxy, "/one", 2 * SLOW), Reader2(proxy, "/one", 2 * SLOW)) as readers:
+        stay(readers)
+        assert servers.n_held == 0
+    assert n_ended(proxy) == 0
+
+
+def test_a_stream_of_events_is_read_as_slowly_as_its_client_wants(start, servers):
+    servers.fields = b"Content-Type: text/event-stream\r\nConnection: close\r\n"
+    proxy = start(servers.policy())
+    with reading(Reader1(proxy, "/one", 2 * SLOW), Reader2(proxy, "/one", 2 * SLOW)) as readers:
+        stay(readers)
+        assert servers.n_held == 2
+    assert n_ended(proxy) == 0
