@@ -29,21 +29,22 @@ static bool same_tls(const struct tls_client_config *a, const struct tls_client_
            (a != NULL && b != NULL && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0);
 }
 
-/* Whether both use the same Redis with the same endpoints. */
+/* Whether both use the same Redis with the same endpoints, by whatever user and rules of TLS: its
+ * states are the same. */
 static bool same_redis(const struct store_section *a, const struct store_section *b)
 {
     return a->kind == b->kind && a->redis.kind == b->redis.kind &&
            same_endpoints(a->redis.endpoints, a->redis.n_endpoints, b->redis.endpoints,
                           b->redis.n_endpoints) &&
-           span_equals(a->redis.master, b->redis.master) && same_tls(a->redis.tls, b->redis.tls) &&
-           same_tls(a->redis.sentinel_tls, b->redis.sentinel_tls) && a->database == b->database &&
+           span_equals(a->redis.master, b->redis.master) && a->database == b->database &&
            span_equals(a->prefix, b->prefix);
 }
 
 bool compare_stores(const struct store_section *a, const struct store_section *b)
 {
-    return same_redis(a, b) && span_equals(a->user, b->user) &&
-           span_equals(a->password, b->password) &&
+    return same_redis(a, b) && same_tls(a->redis.tls, b->redis.tls) &&
+           same_tls(a->redis.sentinel_tls, b->redis.sentinel_tls) &&
+           span_equals(a->user, b->user) && span_equals(a->password, b->password) &&
            span_equals(a->sentinel_user, b->sentinel_user) &&
            span_equals(a->sentinel_password, b->sentinel_password) &&
            a->deadline_us == b->deadline_us && a->proxy_count == b->proxy_count &&

@@ -63,6 +63,33 @@ START_TEST(a_state_is_kept_where_its_meaning_is)
 }
 END_TEST
 
+/* The same Redis after another name, certificate or password keeps what it has counted. */
+static const struct {
+    const char *store;
+    enum limit_change change;
+} REACHED[] = {
+    {"store: {redis: 'rediss://127.0.0.1:1', tls: {name: a.test}}\n", LIMIT_KEPT},
+    {"store: {redis: 'rediss://127.0.0.1:1', tls: {name: b.test}}\n", LIMIT_KEPT},
+    {"store: {redis: 'rediss://127.0.0.1:1', tls: {verify: false}}\n", LIMIT_KEPT},
+    {"store: {redis: 'rediss://127.0.0.1:1', password: b}\n", LIMIT_KEPT},
+    {"store: {redis: 'rediss://127.0.0.1:2', tls: {name: a.test}}\n", LIMIT_NEW},
+    {"store: {redis: 'rediss://127.0.0.1:1/1', tls: {name: a.test}}\n", LIMIT_NEW},
+};
+
+START_TEST(a_state_in_redis_is_kept_however_redis_is_reached)
+{
+    char rest[YAML_BYTES];
+    enum limit_change change = LIMIT_GONE;
+    (void)snprintf(rest, sizeof(rest), "%s%s", BEFORE, ROUTES);
+    struct policy *before = load(REACHED[0].store, rest);
+    struct policy *after = load(REACHED[_i].store, rest);
+    compare_limits(before, after, on_only, &change);
+    ck_assert_int_eq(change, REACHED[_i].change);
+    policy_free(before);
+    policy_free(after);
+}
+END_TEST
+
 static void on_any(void *context, const struct limit_comparison *comparison)
 {
     unsigned *n = context;
@@ -165,6 +192,8 @@ static const char *const STORES[] = {
     "store: {redis: 'redis://127.0.0.1:1', proxy_count: 7}\n",
     "store: {redis: 'redis://127.0.0.1:1', coalesce: false}\n",
     "store: {redis: 'redis://127.0.0.1:1', denial_cache: false}\n",
+    "store: {redis: 'rediss://127.0.0.1:1', tls: {name: a.test}}\n",
+    "store: {redis: 'rediss://127.0.0.1:1', tls: {name: b.test}}\n",
 };
 
 START_TEST(links_stay_if_the_store_is_reached_and_asked_as_it_was)
@@ -185,6 +214,8 @@ int main(void)
     TCase *tcase = tcase_create("what is as it was");
     tcase_add_loop_test(tcase, a_state_is_kept_where_its_meaning_is, 0,
                         (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
+    tcase_add_loop_test(tcase, a_state_in_redis_is_kept_however_redis_is_reached, 0,
+                        (int)(sizeof(REACHED) / sizeof(REACHED[0])));
     tcase_add_test(tcase, limits_come_go_and_change_places);
     tcase_add_loop_test(tcase, an_upstream_is_as_it_was_if_no_word_of_it_has_changed, 0,
                         (int)(sizeof(WORDS) / sizeof(WORDS[0])));
