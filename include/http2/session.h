@@ -23,10 +23,10 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
-#include "base/list.h"
 #include "base/span.h"
 #include "http/head_builder.h"
 #include "http2/abuse.h"
+#include "http2/stream.h"
 
 struct http2_session;
 
@@ -43,33 +43,6 @@ struct http2_config {
     uint32_t head_bytes_max;    /* announced to the peer */
     uint32_t stream_window;     /* bytes of a body that a stream may send ahead */
     uint32_t connection_window; /* bytes that all may; at least 65535 */
-};
-
-/* A request and its answer. It counts in streams_max from HTTP2_HEAD to http2_stream_release(). */
-struct http2_stream {
-    struct http2_session *session; /* NULL: not in use */
-    int32_t id;
-    bool is_own; /* of the owner: no server answers, so that the end gives no unit of abuse back */
-    bool is_client_at_fault; /* of the owner: a reset is ENHANCE_YOUR_CALM, no INTERNAL_ERROR */
-    /* Private. */
-    /* Of the client's side: see client_session.h. */
-    bool is_answer_to_head, has_answer, is_opened, is_unprocessed;
-    bool has_length;    /* the body's length was announced */
-    bool is_body_ended; /* the peer's side has ended */
-    bool is_head_sent;  /* the head of the answer, not an interim one */
-    bool is_last;       /* the piece ends the answer */
-    bool is_answered;   /* the end of the answer is packed */
-    bool is_closed;     /* frames no longer belong to it */
-    bool is_reset_by_peer;
-    bool has_deadline; /* of gRPC */
-    uint64_t began_us;
-    uint64_t deadline_us;
-    uint64_t body_left; /* with has_length */
-    uint64_t untaken;   /* bytes handed over, not yet taken */
-    struct span piece;  /* of the answer: what is not packed yet */
-    const struct field *trailers;
-    size_t n_trailers;
-    struct list node; /* among the streams whose piece is packed, or that have ended */
 };
 
 /* Where the next head goes. Once an event has come that used it, the owner provides another. */

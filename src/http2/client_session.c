@@ -12,13 +12,12 @@ struct http2_session *http2_session_new_client(const struct http2_config *config
 bool http2_session_takes_requests(const struct http2_session *session)
 {
     return !session->is_broken && !session->is_terminated && !session->is_refused &&
-           nghttp2_session_check_request_allowed(session->nghttp2) != 0;
+           session->next_id > 0;
 }
 
 uint32_t http2_session_granted(const struct http2_session *session)
 {
-    return nghttp2_session_get_remote_settings(session->nghttp2,
-                                               NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+    return session->peer_streams_max;
 }
 
 bool http2_session_may_open(const struct http2_session *session)
@@ -36,19 +35,21 @@ bool http2_session_is_failed(const struct http2_session *session)
 bool http2_session_open(struct http2_session *session, struct http2_stream *stream,
                         const struct http2_fields *fields, bool is_answer_to_head, bool is_last)
 {
-    nghttp2_nv lines[SENT_FIELDS_MAX];
-    const size_t n = send_add_lines(lines, 0, fields, false);
-    *stream = (struct http2_stream){.session = session, .is_answer_to_head = is_answer_to_head};
-    list_init(&stream->node);
-    stream->id = nghttp2_submit_request(session->nghttp2, NULL, lines, n,
-                                        is_last ? NULL : &SEND_BODY, stream);
-    if (stream->id < 0) {
-        stream->session = NULL;
-        session->is_broken = true;
-        return false;
+    const struct head_lines lines = {.lists = fields, .n_lists = 1, .is_last = is_last};
+    *stream = (struct http2_stream){
+        .session = session,
+        .id = session->next_id,
+        .is_answer_to_head = is_answer_to_head,
+    };
+    session_add_stream(session, stream);
+    session->next_id = session->next_id < INT32_MAX ? session->next_id + 2 : -1;
+    if (queue_head(stream, &lines)) {
+        return true;
     }
-    session->n_streams++;
-    return true;
+    (void)session_close_stream(stream, FATE_IGNORED);
+    session->n_streams--;
+    stream->session = NULL;
+    return false;
 }
 
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)

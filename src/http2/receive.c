@@ -1,13 +1,13 @@
-/* From bytes to events. Each frame is judged by its head before nghttp2 gets it: nghttp2 passes
- * over frames on streams that are closed, which end the connection here (RFC 9113 section 5.1). */
+/* From bytes to events. A frame is judged by its head before its payload is read (judge.c). Blocks
+ * of heads go through nghttp2's decoder as they come. */
 
 #include "http/grpc.h"
 #include "http2/session_inner.h"
 
 enum {
-    FAULT_UNITS = 2, /* of the abuse budget */
-    FIELD_UNITS = 5,
-    DIGITS_MAX = 8, /* of grpc-timeout */
+    FIELD_UNITS = 5,                  /* of the abuse budget */
+    DIGITS_MAX = 8,                   /* of grpc-timeout */
+    MOST_FRAME_BYTES = (1 << 24) - 1, /* that a peer may say it takes */
 };
 
 /* --- heads --- */
@@ -58,8 +58,7 @@ static void find(struct http2_session *session, enum http2_event_kind kind,
 static void fault(struct http2_session *session, struct http2_stream *stream, enum http2_abuse kind,
                   unsigned units)
 {
-    stream->is_closed = true;
-    nghttp2_session_set_stream_user_data(session->nghttp2, stream->id, NULL);
+    (void)session_close_stream(stream, FATE_IGNORED);
     session_reset_stream(session, stream->id, NGHTTP2_PROTOCOL_ERROR);
     budget_on_end(&session->budget, false);
     session_spend(session, kind, units);
@@ -79,13 +78,11 @@ static void begin_stream(struct http2_session *session, int32_t id, bool is_last
         .is_body_ended = is_last,
         .began_us = session->now_us,
     };
-    list_init(&stream->node);
+    session_add_stream(session, stream);
     if (read_deadline(head, &timeout_us)) {
         stream->has_deadline = true;
         stream->deadline_us = session->now_us + timeout_us;
     }
-    session->n_streams++;
-    nghttp2_session_set_stream_user_data(session->nghttp2, id, stream);
     find(session, HTTP2_HEAD, stream, is_last);
 }
 
@@ -98,6 +95,15 @@ static void end_request_head(struct http2_session *session, int32_t id, bool is_
         find(session, HTTP2_MALFORMED, NULL, is_last);
     } else {
         begin_stream(session, id, is_last);
+    }
+}
+
+/* The peer's side of @stream has ended. */
+static void end_body(struct http2_stream *stream)
+{
+    stream->is_body_ended = true;
+    if (stream->is_answered) {
+        session_end_stream(stream);
     }
 }
 
@@ -119,9 +125,11 @@ static void end_answer_head(struct http2_session *session, struct http2_stream *
         stream->has_answer = true;
         stream->has_length = head->body != BODY_CHUNKED;
         stream->body_left = head->body == BODY_LENGTH ? head->content_length : 0;
-        stream->is_body_ended = is_last;
     }
     find(session, HTTP2_HEAD, stream, is_last);
+    if (is_last) {
+        end_body(stream);
+    }
 }
 
 static void end_trailers(struct http2_session *session, struct http2_stream *stream, bool is_last)
@@ -132,8 +140,8 @@ static void end_trailers(struct http2_session *session, struct http2_stream *str
         fault(session, stream, HTTP2_ABUSE_FIELD, FIELD_UNITS);
         return;
     }
-    stream->is_body_ended = true;
     find(session, built == HEAD_BUILT ? HTTP2_TRAILERS : HTTP2_BAD_TRAILERS, stream, true);
+    end_body(stream);
 }
 
 /* No stream is taken: the places are, or GOAWAY is due. */
@@ -142,119 +150,145 @@ static bool is_full(const struct http2_session *session)
     return session->is_last_goaway || session->n_streams >= session->config.streams_max;
 }
 
-static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user)
+/* A head of @id begins, whose prefix was read. */
+static void begin_head(struct http2_session *session, int32_t id)
 {
-    static const nghttp2_extpri IN_TURN = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
-    struct http2_session *session = user;
-    const int32_t id = frame->hd.stream_id;
-    const bool is_request = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
-    const struct http2_stream *known = session_stream(session, id);
-    session->is_building = is_request || known != NULL;
+    struct http2_room *room = session->room;
+    struct http2_stream *known = session_stream(session, id);
     session->building_id = id;
-    if (session->is_client) {
-        if (known != NULL && !known->has_answer) {
-            head_builder_begin_response(&session->room->builder);
+    session->is_building = known != NULL;
+    if (session->is_client || known != NULL) {
+        if (known != NULL && session->is_client && !known->has_answer) {
+            known->has_heads = true;
+            head_builder_begin_response(&room->builder);
         } else if (known != NULL) {
-            head_builder_begin(&session->room->builder, true);
+            head_builder_begin(&room->builder, true);
         }
-        return 0;
+        return;
     }
-    if (is_request && is_full(session)) {
-        session->is_building = false;
+    if (session->frame.is_ignored || session->is_goaway_sent) {
+        return;
+    }
+    session->last_taken = id;
+    if (is_full(session)) {
         session_reset_stream(session, id, NGHTTP2_REFUSED_STREAM);
         if (!session->is_last_goaway) {
             session_spend(session, HTTP2_ABUSE_REFUSED, 1);
         }
-    } else if (is_request) {
-        budget_on_stream(&session->budget);
-        session_check(session,
-                      nghttp2_session_change_extpri_stream_priority(nghttp2, id, &IN_TURN, 1));
+        return;
     }
-    if (session->is_building) {
-        head_builder_begin(&session->room->builder, !is_request);
-    }
-    return 0;
+    budget_on_stream(&session->budget);
+    session->is_building = true;
+    head_builder_begin(&room->builder, false);
 }
 
-static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
-                     void *user)
+static void end_head(struct http2_session *session, bool is_last)
 {
-    struct http2_session *session = user;
-    (void)nghttp2, (void)frame, (void)flags;
-    if (session->is_building) {
-        head_builder_add(&session->room->builder, span_of((const char *)name, name_len),
-                         span_of((const char *)value, value_len));
-    }
-    return 0;
-}
-
-static void on_headers(struct http2_session *session, const nghttp2_frame *frame)
-{
-    const int32_t id = frame->hd.stream_id;
-    const bool is_last = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    const int32_t id = session->building_id;
     if (!session->is_building) {
         return;
     }
     struct http2_stream *stream = session_stream(session, id);
     session->is_building = false;
-    if (session->is_client && !stream->has_answer) {
-        end_answer_head(session, stream, is_last);
-    } else if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+    if (stream == NULL) {
         end_request_head(session, id, is_last);
+    } else if (session->is_client && !stream->has_answer) {
+        end_answer_head(session, stream, is_last);
     } else {
         end_trailers(session, stream, is_last);
     }
 }
 
+/* A part of a block. @is_end: nothing follows. */
+static void read_block(struct http2_session *session, struct span part, bool is_end)
+{
+    const uint8_t *in = (const uint8_t *)part.data;
+    size_t left = part.len;
+    for (;;) {
+        nghttp2_nv line;
+        int flags = 0;
+        const ssize_t n =
+            nghttp2_hd_inflate_hd2(session->inflater, &line, &flags, in, left, is_end);
+        if (n < 0) {
+            if (n == NGHTTP2_ERR_NOMEM) {
+                session_break(session);
+            } else {
+                session_fail(session, NGHTTP2_COMPRESSION_ERROR);
+            }
+            return;
+        }
+        in += n;
+        left -= (size_t)n;
+        if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
+            if (session->is_building) {
+                head_builder_add(&session->room->builder,
+                                 span_of((const char *)line.name, line.namelen),
+                                 span_of((const char *)line.value, line.valuelen));
+            }
+        } else if (left == 0) {
+            break;
+        }
+    }
+    if (is_end) {
+        nghttp2_hd_inflate_end_headers(session->inflater);
+    }
+}
+
 /* --- bodies --- */
 
-/* Of DATA, without padding. */
-static uint64_t frame_data_bytes(const struct frame *frame)
+/* Bytes of DATA came that nobody takes, or that are padding. */
+static void drop_bytes(struct http2_session *session, size_t n)
 {
-    const uint32_t padding = (frame->flags & NGHTTP2_FLAG_PADDED) != 0 ? 1U + frame->payload[0] : 0;
-    return frame->length - padding; /* nghttp2 has refused more padding */
+    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    session_return_bytes(session, (uint32_t)n);
+    if (stream != NULL) {
+        session_return_stream_bytes(stream, (uint32_t)n);
+    }
 }
 
-static int on_data_chunk(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const uint8_t *data,
-                         size_t len, void *user)
+/* The begin of the content of DATA: the body fits in its length, and ends there. */
+static bool judge_length(struct http2_session *session, struct http2_stream *stream)
 {
-    struct http2_session *session = user;
-    struct http2_stream *stream = session_stream(session, id);
-    session->frame.n_data += len;
-    budget_on_data(&session->budget, len);
-    if (stream == NULL) {
-        session_check(session, nghttp2_session_consume(nghttp2, id, len));
-        return 0;
+    const uint64_t all = frame_content_bytes(&session->frame);
+    const bool is_end = (session->frame.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+    if (!stream->has_length) {
+        return true;
     }
-    stream->untaken += len;
-    session_note_window(session);
+    if (all > stream->body_left || (all < stream->body_left && is_end)) {
+        fault(session, stream, HTTP2_ABUSE_FIELD, FIELD_UNITS);
+        return false;
+    }
+    stream->body_left -= all;
+    return true;
+}
+
+/* @is_begin: no content of the frame came before. */
+static void read_data(struct http2_session *session, struct span part, bool is_begin)
+{
+    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    budget_on_data(&session->budget, part.len);
+    if (stream == NULL) {
+        session_return_bytes(session, (uint32_t)part.len);
+        return;
+    }
+    stream->untaken += part.len;
     if (session->is_client) {
-        session_check(session, nghttp2_session_consume_connection(nghttp2, len));
+        session_return_bytes(session, (uint32_t)part.len);
         if (!stream->has_answer) {
             fault(session, stream, HTTP2_ABUSE_FIELD, 0);
-            return 0;
+            return;
         }
     }
-    if (session->frame.n_data == len && stream->has_length) {
-        /* Before a byte of a frame is handed over: the body fits in its length, and ends there. */
-        const uint64_t all = frame_data_bytes(&session->frame);
-        if (all > stream->body_left ||
-            (all < stream->body_left && (flags & NGHTTP2_FLAG_END_STREAM) != 0)) {
-            fault(session, stream, HTTP2_ABUSE_FIELD, FIELD_UNITS);
-            return 0;
-        }
-        stream->body_left -= all;
+    if (!is_begin || judge_length(session, stream)) {
+        find(session, HTTP2_BODY, stream, false);
+        session->event.piece = part;
     }
-    find(session, HTTP2_BODY, stream, false);
-    session->event.piece = span_of((const char *)data, len);
-    return 0;
 }
 
-static void on_data_end(struct http2_session *session, int32_t id)
+static void end_data(struct http2_session *session)
 {
-    struct http2_stream *stream = session_stream(session, id);
-    if (stream == NULL) {
+    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    if (stream == NULL || (session->frame.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
         return;
     }
     if ((stream->has_length && stream->body_left > 0) ||
@@ -262,199 +296,169 @@ static void on_data_end(struct http2_session *session, int32_t id)
         fault(session, stream, HTTP2_ABUSE_FIELD, FIELD_UNITS);
         return;
     }
-    stream->is_body_ended = true;
     if (session->event.kind == HTTP2_NONE) {
         find(session, HTTP2_BODY, stream, true);
     }
     session->event.is_last = true;
+    end_body(stream);
 }
 
-static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user)
+/* --- frames that are complete --- */
+
+static void on_reset(struct http2_session *session, int32_t id)
 {
-    struct http2_session *session = user;
-    (void)nghttp2;
-    if (frame->hd.type == NGHTTP2_HEADERS) {
-        on_headers(session, frame);
-    } else if (frame->hd.type == NGHTTP2_DATA && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-        on_data_end(session, frame->hd.stream_id);
-    } else if (frame->hd.type == NGHTTP2_GOAWAY) {
-        session->is_refused = true;
+    struct http2_stream *stream = session_stream(session, id);
+    if (stream != NULL) {
+        const bool is_refused = read_u32(session->frame.payload) == NGHTTP2_REFUSED_STREAM;
+        session_lose_stream(stream, is_refused);
+    } else if (session_is_idle(session, id)) {
+        session_fail(session, NGHTTP2_PROTOCOL_ERROR);
     }
-    return 0;
 }
 
-/* --- ends of streams --- */
-
-static void note_peer_reset(struct http2_session *session, const struct http2_stream *stream)
+static void apply_setting(struct http2_session *session, unsigned id, uint32_t value)
 {
-    const bool is_expired = stream->has_deadline && session->now_us >= stream->deadline_us;
-    if (stream->is_head_sent || is_expired) {
-        budget_on_end(&session->budget, false);
+    uint32_t code = NGHTTP2_NO_ERROR;
+    switch (id) {
+    case NGHTTP2_SETTINGS_HEADER_TABLE_SIZE:
+        hpack_encoder_resize(&session->encoder, value);
+        break;
+    case NGHTTP2_SETTINGS_ENABLE_PUSH:
+        code = value > (session->is_client ? 0 : 1) ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
+        break;
+    case NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS:
+        session->peer_streams_max = value;
+        break;
+    case NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE:
+        session->frame.stream_window = value;
+        code = value > INT32_MAX ? NGHTTP2_FLOW_CONTROL_ERROR : NGHTTP2_NO_ERROR;
+        break;
+    case NGHTTP2_SETTINGS_MAX_FRAME_SIZE:
+        code = value < FRAME_BYTES_MAX || value > MOST_FRAME_BYTES ? NGHTTP2_PROTOCOL_ERROR
+                                                                   : NGHTTP2_NO_ERROR;
+        break;
+    case NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL:
+    case NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES:
+        code = value > 1 ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_NO_ERROR;
+        break;
+    default:
+        break;
+    }
+    if (code != NGHTTP2_NO_ERROR) {
+        session_fail(session, code);
+    }
+}
+
+/* The windows of all streams change by as much (RFC 9113 section 6.9.2). */
+static void change_windows(struct http2_session *session, uint32_t window)
+{
+    const int64_t change = (int64_t)window - session->peer_stream_window;
+    session->peer_stream_window = window;
+    for (size_t i = 0; i < STREAM_BUCKETS; i++) {
+        struct http2_stream *stream = session->streams[i];
+        while (stream != NULL) {
+            struct http2_stream *below = stream->below;
+            stream->send_window += change;
+            if (stream->send_window > INT32_MAX) {
+                session_fault_stream(stream, NGHTTP2_FLOW_CONTROL_ERROR);
+            } else {
+                send_note_ready(stream);
+            }
+            stream = below;
+        }
+    }
+}
+
+static void on_settings(struct http2_session *session)
+{
+    if ((session->frame.flags & NGHTTP2_FLAG_ACK) != 0) {
+        session->awaits_ack = false;
         return;
     }
-    budget_on_early_reset(&session->budget, session->now_us - stream->began_us);
-    session_heed_budget(session);
-}
-
-/* Of a request of ours. GOAWAY closes streams above its last one as if they were refused. */
-static void close_request(struct http2_session *session, struct http2_stream *stream, bool is_by_us,
-                          uint32_t code)
-{
-    stream->is_closed = true;
-    if (!stream->is_body_ended) {
-        stream->is_unprocessed = !is_by_us && code == NGHTTP2_REFUSED_STREAM;
-        stream->is_reset_by_peer = !is_by_us;
-        list_remove(&stream->node);
-        list_push_back(&session->ended, &stream->node);
+    session->has_settings = true;
+    budget_on_settings(&session->budget);
+    queue_frame(session, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, NULL, 0);
+    if (session->frame.stream_window >= 0) {
+        change_windows(session, (uint32_t)session->frame.stream_window);
     }
 }
 
-/* While reading: a RST_STREAM of the peer, or the end of the second side. While packing: a
- * RST_STREAM of ours, for a fault that nghttp2 has found, or our end. */
-static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, void *user)
+/* Streams above @last_id were not begun by the peer. */
+static void on_goaway(struct http2_session *session, int32_t last_id)
 {
-    struct http2_session *session = user;
-    struct http2_stream *stream = session_stream(session, id);
-    const bool is_by_us = session->reset_by_us == id;
-    const bool is_by_peer = session->batch == NULL && session->frame.type == NGHTTP2_RST_STREAM;
-    (void)nghttp2;
-    session_set_fate(session, id, is_by_us ? FATE_IGNORED : FATE_ENDED);
-    session->reset_by_us = is_by_us ? 0 : session->reset_by_us;
-    if (stream == NULL) {
-        return 0;
-    }
-    if (session->is_client) {
-        close_request(session, stream, is_by_us, code);
-        return 0;
-    }
-    stream->is_closed = true;
-    if (is_by_peer) {
-        note_peer_reset(session, stream);
-    } else {
-        budget_on_end(&session->budget, !is_by_us && !stream->is_own);
-    }
-    if (is_by_us) {
-        session_spend(session, HTTP2_ABUSE_FAULT, FAULT_UNITS);
-    }
-    if (!stream->is_answered) {
-        stream->is_reset_by_peer = is_by_peer;
-        list_remove(&stream->node);
-        list_push_back(&session->ended, &stream->node);
-    }
-    return 0;
-}
-
-void receive_set_callbacks(nghttp2_session_callbacks *callbacks)
-{
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-}
-
-/* --- frames --- */
-
-static uint32_t read_u32(const uint8_t *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
-/* DATA or HEADERS of a stream that may be closed. */
-static void judge_stream(struct http2_session *session, const struct frame *frame)
-{
-    const int32_t id = frame->stream_id;
-    if (id % 2 == 0 || id > session->last_id ||
-        nghttp2_session_find_stream(session->nghttp2, id) != NULL) {
-        return; /* nghttp2's to judge */
-    }
-    switch (session_fate(session, id)) {
-    case FATE_IGNORED:
-        break;
-    case FATE_FORGOTTEN:
-        if (frame->type == NGHTTP2_HEADERS) {
-            session_fail(session, NGHTTP2_PROTOCOL_ERROR);
+    session->is_refused = true;
+    for (size_t i = 0; session->is_client && i < STREAM_BUCKETS; i++) {
+        struct http2_stream *stream = session->streams[i];
+        while (stream != NULL) {
+            struct http2_stream *below = stream->below;
+            if (stream->id > last_id) {
+                session_lose_stream(stream, true);
+            }
+            stream = below;
         }
-        break;
-    case FATE_UNUSED:
+    }
+}
+
+static void on_window_update(struct http2_session *session, int32_t id, uint32_t increment)
+{
+    struct http2_stream *stream = id > 0 ? session_stream(session, id) : NULL;
+    budget_on_window_update(&session->budget, increment);
+    if (increment == 0 || (id > 0 && stream == NULL && session_is_idle(session, id))) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);
-        break;
-    case FATE_ENDED:
-        session_fail(session, NGHTTP2_STREAM_CLOSED);
-        break;
-    }
-}
-
-/* Before a byte of the frame is handed over. nghttp2 would end the stream alone, in mid frame. */
-static void judge_window(struct http2_session *session, const struct frame *frame)
-{
-    nghttp2_session *nghttp2 = session->nghttp2;
-    const int32_t id = frame->stream_id;
-    const int32_t all = nghttp2_session_get_local_window_size(nghttp2);
-    const int32_t own = session_stream(session, id) != NULL
-                            ? nghttp2_session_get_stream_local_window_size(nghttp2, id)
-                            : INT32_MAX;
-    if (frame->length > (uint32_t)(all < own ? all : own) && !session->is_terminated &&
-        frame->length <= FRAME_BYTES_MAX) {
-        session_fail(session, NGHTTP2_FLOW_CONTROL_ERROR);
-    }
-}
-
-static void judge_headers(struct http2_session *session, const struct frame *frame)
-{
-    judge_stream(session, frame);
-    if (!session->is_client && frame->stream_id % 2 == 1 && frame->stream_id > session->last_id) {
-        session_begin_stream(session, frame->stream_id);
-    }
-    session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
-    session->n_continuations = 0;
-}
-
-/* The head of a frame has come. */
-static void judge(struct http2_session *session)
-{
-    struct frame *frame = &session->frame;
-    frame->length = read_u32(frame->head) >> 8;
-    frame->left = frame->length;
-    frame->type = frame->head[3];
-    frame->flags = frame->head[4];
-    frame->stream_id = (int32_t)(read_u32(frame->head + 5) & INT32_MAX);
-    frame->n_data = 0;
-    frame->is_judged = true;
-    if (session->is_in_block) {
-        if (frame->type != NGHTTP2_CONTINUATION) {
-            session_fail(session, NGHTTP2_PROTOCOL_ERROR);
-        } else if (++session->n_continuations > session->continuations_max) {
-            session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else if (id == 0) {
+        session->send_window += increment;
+        if (session->send_window > INT32_MAX) {
+            session_fail(session, NGHTTP2_FLOW_CONTROL_ERROR);
         }
-        session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
-    } else if (frame->type == NGHTTP2_DATA) {
-        judge_stream(session, frame);
-        judge_window(session, frame);
-    } else if (frame->type == NGHTTP2_HEADERS) {
-        judge_headers(session, frame);
-    } else if (frame->type == NGHTTP2_PRIORITY && frame->stream_id == 0) {
-        session_fail(session, NGHTTP2_PROTOCOL_ERROR);
+    } else if (stream != NULL) {
+        stream->send_window += increment;
+        if (stream->send_window > INT32_MAX) {
+            session_fault_stream(stream, NGHTTP2_FLOW_CONTROL_ERROR);
+        } else {
+            send_note_ready(stream);
+        }
     }
 }
 
-/* A frame is complete, and nghttp2 has taken it. */
+static void on_ping(struct http2_session *session)
+{
+    const struct frame *frame = &session->frame;
+    const bool is_ack = (frame->flags & NGHTTP2_FLAG_ACK) != 0;
+    if (!is_ack) {
+        queue_frame(session, NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, frame->payload,
+                    FRAME_CAPTURE_BYTES);
+    }
+    if (!is_ack || !session_take_pong(session, frame->payload)) {
+        budget_on_ping(&session->budget);
+    }
+}
+
+/* A frame is complete. */
 static void settle(struct http2_session *session)
 {
     struct frame *frame = &session->frame;
     struct budget *budget = &session->budget;
-    const bool is_ack = (frame->flags & NGHTTP2_FLAG_ACK) != 0;
     const bool is_end = (frame->flags & NGHTTP2_FLAG_END_STREAM) != 0;
     frame->n_head = 0;
     switch (frame->type) {
     case NGHTTP2_DATA:
-        if (frame_data_bytes(frame) == 0 && !is_end) {
+        if (frame_content_bytes(frame) == 0 && !is_end) {
             budget_spend(budget, HTTP2_ABUSE_EMPTY, 1);
         }
+        end_data(session);
         break;
+    case NGHTTP2_HEADERS:
+        session->is_last_block = is_end;
+        if (!session->is_in_block) {
+            end_head(session, is_end);
+        }
+        return;
     case NGHTTP2_CONTINUATION:
         if (frame->length == 0) {
             budget_spend(budget, HTTP2_ABUSE_EMPTY, 1);
+        }
+        if (!session->is_in_block) {
+            end_head(session, session->is_last_block);
         }
         break;
     case NGHTTP2_PRIORITY:
@@ -463,18 +467,20 @@ static void settle(struct http2_session *session)
             session_fail(session, NGHTTP2_PROTOCOL_ERROR); /* it depends on itself */
         }
         break;
+    case NGHTTP2_RST_STREAM:
+        on_reset(session, frame->stream_id);
+        return;
     case NGHTTP2_SETTINGS:
-        if (!is_ack) {
-            budget_on_settings(budget);
-        }
-        break;
-    case NGHTTP2_WINDOW_UPDATE:
-        budget_on_window_update(budget, read_u32(frame->payload) & INT32_MAX);
+        on_settings(session);
         break;
     case NGHTTP2_PING:
-        if (!is_ack || !session_take_pong(session, frame->payload)) {
-            budget_on_ping(budget);
-        }
+        on_ping(session);
+        break;
+    case NGHTTP2_GOAWAY:
+        on_goaway(session, (int32_t)(read_u32(frame->payload) & INT32_MAX));
+        return;
+    case NGHTTP2_WINDOW_UPDATE:
+        on_window_update(session, frame->stream_id, read_u32(frame->payload) & INT32_MAX);
         break;
     default:
         return;
@@ -482,10 +488,7 @@ static void settle(struct http2_session *session)
     session_heed_budget(session);
 }
 
-static void feed(struct http2_session *session, const void *bytes, size_t len)
-{
-    session_check(session, nghttp2_session_mem_recv(session->nghttp2, bytes, len));
-}
+/* --- from bytes to frames --- */
 
 static struct span take(struct span *bytes, size_t most)
 {
@@ -514,24 +517,108 @@ static void read_head(struct http2_session *session, struct span *bytes)
     memcpy(frame->head + frame->n_head, part.data, part.len);
     frame->n_head = (uint8_t)(frame->n_head + part.len);
     if (frame->n_head == FRAME_HEAD_BYTES) {
-        frame->is_whole = part.len == FRAME_HEAD_BYTES;
-        judge(session);
+        session_judge(session);
     }
 }
 
-/* Give the payload that has come to nghttp2, and before it @n_head bytes, which precede @bytes. */
-static void read_payload(struct http2_session *session, struct span *bytes, size_t n_head)
+/* What stands before the content has come. */
+static void on_prefix(struct http2_session *session)
+{
+    struct frame *frame = &session->frame;
+    const bool is_padded = (frame->flags & NGHTTP2_FLAG_PADDED) != 0;
+    const uint8_t *priority = frame->payload + is_padded;
+    if (is_padded && frame->n_prefix > 0) {
+        frame->n_behind = frame->payload[0];
+    }
+    if (frame->n_prefix + frame->n_behind > frame->length) {
+        session_fail(session, NGHTTP2_PROTOCOL_ERROR);
+    } else if (frame->type == NGHTTP2_HEADERS && (frame->flags & NGHTTP2_FLAG_PRIORITY) != 0 &&
+               (read_u32(priority) & INT32_MAX) == (uint32_t)frame->stream_id) {
+        session_fail(session, NGHTTP2_PROTOCOL_ERROR); /* it depends on itself */
+    } else if (frame->type == NGHTTP2_HEADERS) {
+        begin_head(session, frame->stream_id);
+    } else if (frame->type == NGHTTP2_DATA && frame->n_prefix > 0) {
+        drop_bytes(session, frame->n_prefix);
+    }
+}
+
+/* The payload that has come, of a frame without a prefix and content of its own. */
+static void capture(struct http2_session *session, struct span part, size_t at)
+{
+    struct frame *frame = &session->frame;
+    if (frame->type != NGHTTP2_SETTINGS) {
+        for (size_t i = 0; i < part.len && at + i < FRAME_CAPTURE_BYTES; i++) {
+            frame->payload[at + i] = (uint8_t)part.data[i];
+        }
+        return;
+    }
+    for (size_t i = 0; i < part.len && !session->is_terminated; i++) {
+        const size_t place = (at + i) % SETTING_BYTES;
+        frame->payload[place] = (uint8_t)part.data[i];
+        if (place == SETTING_BYTES - 1) {
+            apply_setting(session, (unsigned)frame->payload[0] << 8 | frame->payload[1],
+                          read_u32(frame->payload + 2));
+        }
+    }
+}
+
+/* A part of the content of DATA, or of a block; maybe empty. */
+static void read_content(struct http2_session *session, struct span part, size_t at)
+{
+    const struct frame *frame = &session->frame;
+    const bool is_end = at + part.len == (size_t)frame->n_prefix + frame_content_bytes(frame);
+    if (frame->type == NGHTTP2_DATA) {
+        if (part.len > 0) {
+            read_data(session, part, at == frame->n_prefix);
+        }
+    } else {
+        read_block(session, part, is_end && (frame->flags & NGHTTP2_FLAG_END_HEADERS) != 0);
+    }
+}
+
+/* The prefix, the content and the padding of DATA and blocks. */
+static void read_parts(struct http2_session *session, struct span part, size_t at)
+{
+    struct frame *frame = &session->frame;
+    const size_t n_prefix = frame->n_prefix;
+    while (at < n_prefix && part.len > 0) {
+        frame->payload[at++] = (uint8_t)*part.data;
+        part = span_of(part.data + 1, part.len - 1);
+        if (at == n_prefix) {
+            on_prefix(session);
+            frame->is_content_due = true;
+        }
+    }
+    if (at < n_prefix || session->is_terminated) {
+        return;
+    }
+    const size_t end = n_prefix + frame_content_bytes(frame);
+    if (frame->is_content_due && (part.len > 0 || at == end)) {
+        const size_t n = end - at < part.len ? end - at : part.len;
+        const struct span content = span_of(part.data, n);
+        frame->is_content_due = at + n < end;
+        read_content(session, content, at);
+        part = n > 0 ? span_of(part.data + n, part.len - n) : part;
+    }
+    if (part.len > 0 && frame->type == NGHTTP2_DATA && !session->is_terminated) {
+        drop_bytes(session, part.len);
+    }
+}
+
+/* Read what has come of the payload. */
+static void read_payload(struct http2_session *session, struct span *bytes)
 {
     struct frame *frame = &session->frame;
     const size_t at = frame->length - frame->left;
     const struct span part = take(bytes, frame->left);
-    if (at < FRAME_CAPTURE_BYTES && part.len > 0) {
-        const size_t room = FRAME_CAPTURE_BYTES - at;
-        memcpy(frame->payload + at, part.data, part.len < room ? part.len : room);
-    }
     frame->left -= (uint32_t)part.len;
-    feed(session, part.data - n_head, n_head + part.len);
-    if (frame->left == 0) {
+    if (frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS ||
+        frame->type == NGHTTP2_CONTINUATION) {
+        read_parts(session, part, at);
+    } else {
+        capture(session, part, at);
+    }
+    if (frame->left == 0 && !session->is_terminated && !session->is_broken) {
         settle(session);
     }
 }
@@ -543,28 +630,34 @@ static bool lacks_room(struct http2_session *session, int32_t id, struct http2_s
         *stream = session_stream(session, id);
         return *stream != NULL && session->room->stream != *stream;
     }
-    return session->room->stream == NULL &&
-           !(is_full(session) && nghttp2_session_find_stream(session->nghttp2, id) == NULL);
+    return session->room->stream == NULL && !session->frame.is_ignored &&
+           !(is_full(session) && session_stream(session, id) == NULL);
 }
 
-/* The head of a frame is judged: give it to nghttp2. False: there is no room for what it begins. */
+/* The head of a frame is judged. False: there is no room for what it begins. */
 static bool begin_frame(struct http2_session *session, struct span *bytes)
 {
     struct frame *frame = &session->frame;
     struct http2_stream *stream = NULL; /* of ours, whose head begins */
     if (frame->type == NGHTTP2_HEADERS && lacks_room(session, frame->stream_id, &stream)) {
-        frame->is_whole = false; /* the next bytes may be elsewhere */
         find(session, HTTP2_NEEDS_ROOM, stream, false);
         return false;
     }
     frame->is_judged = false;
-    if (frame->is_whole && bytes->len > 0 && frame->left > 0) {
-        read_payload(session, bytes, FRAME_HEAD_BYTES);
+    frame->is_content_due = frame->n_prefix == 0;
+    if (frame->n_prefix > frame->length) {
+        /* Without room for its own prefix: RFC 9113 sections 6.1 and 6.2. */
+        session_fail(session,
+                     frame->type == NGHTTP2_HEADERS && (frame->flags & NGHTTP2_FLAG_PRIORITY) != 0
+                         ? NGHTTP2_FRAME_SIZE_ERROR
+                         : NGHTTP2_PROTOCOL_ERROR);
         return true;
     }
-    feed(session, frame->head, sizeof(frame->head));
-    if (frame->left == 0) {
-        settle(session);
+    if (frame->n_prefix == 0) {
+        on_prefix(session);
+    }
+    if (!session->is_terminated && (bytes->len > 0 || frame->left == 0)) {
+        read_payload(session, bytes);
     }
     return true;
 }
@@ -604,7 +697,7 @@ struct http2_event http2_session_read(struct http2_session *session, struct span
         } else if (session->frame.n_head < FRAME_HEAD_BYTES) {
             read_head(session, bytes);
         } else {
-            read_payload(session, bytes, 0);
+            read_payload(session, bytes);
         }
     }
     return session->event;

@@ -8,11 +8,9 @@
 #include "http2/session_inner.h"
 
 enum {
-    /* Longer heads of answers are cut: more than an upstream may send. */
-    SENT_HEAD_BYTES_MAX = 4 * 1024 * 1024,
-    ACKS_MAX = 128,                        /* of PING and SETTINGS, that a peer leaves unread */
     CLOSED_WINDOW_BYTES = FRAME_BYTES_MAX, /* a window with less has no room for a frame */
-    CONNECTION_WINDOW_MIN = NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE,
+    SETTINGS_BYTES = 24,
+    FAULT_UNITS = 2, /* of the abuse budget */
 };
 
 static const uint8_t DRAIN_PING[8] = "drain";
@@ -61,59 +59,63 @@ static void *counted_realloc(void *block, size_t bytes, void *user)
 
 size_t http2_session_memory(const struct http2_session *session)
 {
-    return session->memory + sizeof(*session);
+    return session->memory + session->queue.capacity + hpack_encoder_memory(&session->encoder) +
+           sizeof(*session);
 }
 
 /* --- begin and end --- */
 
-static bool make(struct http2_session *session, nghttp2_option *option,
-                 nghttp2_session_callbacks *callbacks)
+static bool make(struct http2_session *session)
 {
-    nghttp2_mem memory = {
+    session->allocator = (nghttp2_mem){
         .mem_user_data = session,
         .malloc = counted_malloc,
         .free = counted_free,
         .calloc = counted_calloc,
         .realloc = counted_realloc,
     };
-    nghttp2_option_set_no_recv_client_magic(option, 1);
-    nghttp2_option_set_no_http_messaging(option, 1);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_max_outbound_ack(option, ACKS_MAX);
-    nghttp2_option_set_max_send_header_block_length(option, SENT_HEAD_BYTES_MAX);
-    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, 0); /* the budget counts these */
-    receive_set_callbacks(callbacks);
-    send_set_callbacks(callbacks);
-    return (session->is_client ? nghttp2_session_client_new3 : nghttp2_session_server_new3)(
-               &session->nghttp2, callbacks, session, option, &memory) == 0;
+    return nghttp2_hd_inflate_new2(&session->inflater, &session->allocator) == 0;
 }
 
-/* SETTINGS_MAX_CONCURRENT_STREAMS is added by send.c: nghttp2 would end the connection where a
- * stream is to be refused. */
-static bool greet(struct http2_session *session)
+static char *put_setting(char *at, unsigned id, uint32_t value)
+{
+    at[0] = 0;
+    at[1] = (char)id;
+    write_u32(at + 2, value);
+    return at + SETTING_BYTES;
+}
+
+static void greet(struct http2_session *session)
 {
     const struct http2_config *config = &session->config;
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->stream_window},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->head_bytes_max},
-        {session->is_client ? NGHTTP2_SETTINGS_ENABLE_PUSH : NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES,
-         !session->is_client},
-    };
-    const int32_t window = config->connection_window > CONNECTION_WINDOW_MIN
-                               ? (int32_t)config->connection_window
-                               : CONNECTION_WINDOW_MIN;
-    return nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, settings,
-                                   ARRAY_LEN(settings)) == 0 &&
-           nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0, window) ==
-               0;
+    char settings[SETTINGS_BYTES];
+    char *at = settings;
+    if (session->is_client) {
+        queue_preface(session);
+    } else {
+        at = put_setting(at, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->streams_max);
+    }
+    at = put_setting(at, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->stream_window);
+    at = put_setting(at, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->head_bytes_max);
+    at = session->is_client ? put_setting(at, NGHTTP2_SETTINGS_ENABLE_PUSH, 0)
+                            : put_setting(at, NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1);
+    queue_frame(session, NGHTTP2_SETTINGS, 0, 0, settings, (size_t)(at - settings));
+    session->awaits_ack = true;
+    session->receive_window = config->connection_window > WINDOW_BYTES_INITIAL
+                                  ? config->connection_window
+                                  : WINDOW_BYTES_INITIAL;
+    if (session->receive_window > WINDOW_BYTES_INITIAL) {
+        char increment[4];
+        write_u32(increment, session->receive_window - WINDOW_BYTES_INITIAL);
+        queue_frame(session, NGHTTP2_WINDOW_UPDATE, 0, 0, increment, sizeof(increment));
+    }
+    session->config.connection_window = session->receive_window;
 }
 
 struct http2_session *session_new(const struct http2_config *config, bool is_client,
                                   uint64_t now_us)
 {
     struct http2_session *session = calloc(1, sizeof(*session));
-    nghttp2_option *option = NULL;
-    nghttp2_session_callbacks *callbacks = NULL;
     if (session == NULL) {
         return NULL;
     }
@@ -122,6 +124,10 @@ struct http2_session *session_new(const struct http2_config *config, bool is_cli
     session->is_client = is_client;
     session->preface_left = is_client ? 0 : HTTP2_PREFACE_BYTES;
     session->continuations_max = HTTP2_CONTINUATIONS_MAX;
+    session->next_id = 1;
+    session->send_window = WINDOW_BYTES_INITIAL;
+    session->peer_stream_window = WINDOW_BYTES_INITIAL;
+    session->peer_streams_max = PEER_STREAMS_UNSAID;
     if (is_client) {
         session->config.connection_window = INT32_MAX;
         session->continuations_max += config->head_bytes_max / FRAME_BYTES_MAX;
@@ -129,12 +135,14 @@ struct http2_session *session_new(const struct http2_config *config, bool is_cli
     budget_init(&session->budget, now_us);
     list_init(&session->sent);
     list_init(&session->ended);
-    const bool is_made = nghttp2_option_new(&option) == 0 &&
-                         nghttp2_session_callbacks_new(&callbacks) == 0 &&
-                         make(session, option, callbacks) && greet(session);
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    if (!is_made) {
+    list_init(&session->ready);
+    hpack_encoder_init(&session->encoder);
+    if (!make(session)) {
+        http2_session_free(session);
+        return NULL;
+    }
+    greet(session);
+    if (session->is_broken) {
         http2_session_free(session);
         return NULL;
     }
@@ -148,36 +156,50 @@ struct http2_session *http2_session_new(const struct http2_config *config, uint6
 
 void http2_session_free(struct http2_session *session)
 {
-    nghttp2_session_del(session->nghttp2);
+    nghttp2_hd_inflate_del(session->inflater);
+    hpack_encoder_free(&session->encoder);
+    free(session->queue.bytes);
     free(session);
 }
 
 /* --- faults --- */
 
+void session_break(struct http2_session *session)
+{
+    session->is_broken = true;
+}
+
+static void queue_goaway(struct http2_session *session, int32_t last_id, uint32_t code)
+{
+    char payload[8];
+    write_u32(payload, (uint32_t)last_id);
+    write_u32(payload + 4, code);
+    queue_frame(session, NGHTTP2_GOAWAY, 0, 0, payload, sizeof(payload));
+}
+
 void session_fail(struct http2_session *session, uint32_t code)
 {
+    if (session->is_terminated) {
+        return;
+    }
     /* The last stream is never above that of an earlier GOAWAY (RFC 9113 section 6.8). */
-    const int32_t last = session->is_last_goaway
-                             ? session->goaway_id
-                             : nghttp2_session_get_last_proc_stream_id(session->nghttp2);
     session->is_terminated = true;
-    session_check(session, nghttp2_session_terminate_session2(session->nghttp2, last, code));
+    queue_goaway(session, session->is_last_goaway ? session->goaway_id : session->last_taken, code);
 }
 
 void session_reset_stream(struct http2_session *session, int32_t id, uint32_t code)
 {
-    session_check(session,
-                  nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, id, code));
+    char payload[4];
+    write_u32(payload, code);
+    queue_frame(session, NGHTTP2_RST_STREAM, 0, id, payload, sizeof(payload));
 }
 
 static void send_last_goaway(struct http2_session *session)
 {
     if (!session->is_last_goaway && !session->is_terminated) {
         session->is_last_goaway = true;
-        session->goaway_id = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
-        session_check(session,
-                      nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->goaway_id,
-                                            NGHTTP2_NO_ERROR, NULL, 0));
+        session->goaway_id = session->last_taken;
+        queue_goaway(session, session->goaway_id, NGHTTP2_NO_ERROR);
     }
 }
 
@@ -206,22 +228,54 @@ void session_spend(struct http2_session *session, enum http2_abuse kind, unsigne
     session_heed_budget(session);
 }
 
-/* --- the window of the connection --- */
+/* --- windows --- */
 
 /* Bytes that were taken are granted again at half of the window, so less than a frame is left only
  * where bytes wait to be taken. */
 void session_note_window(struct http2_session *session)
 {
-    const bool is_closed =
-        nghttp2_session_get_local_window_size(session->nghttp2) < CLOSED_WINDOW_BYTES;
+    const bool is_closed = session->receive_window < CLOSED_WINDOW_BYTES;
+    if (!is_closed && session->closed_since_us == 0) {
+        return;
+    }
     /* What was said of a time stays true: the session may have been told of none since. */
     const uint64_t now_us =
         session->now_us > session->asked_us ? session->now_us : session->asked_us;
     if (is_closed && session->closed_since_us == 0) {
         session->closed_since_us = now_us;
-    } else if (!is_closed && session->closed_since_us != 0) {
+    } else if (!is_closed) {
         session->closed_us += now_us - session->closed_since_us;
         session->closed_since_us = 0;
+    }
+}
+
+/* Grant *@unreturned bytes again if they are half of @most. */
+static void grant(struct http2_session *session, int32_t id, uint32_t most, uint32_t *window,
+                  uint32_t *unreturned)
+{
+    if (*unreturned > 0 && *unreturned >= most / 2) {
+        char increment[4];
+        write_u32(increment, *unreturned);
+        queue_frame(session, NGHTTP2_WINDOW_UPDATE, 0, id, increment, sizeof(increment));
+        *window += *unreturned;
+        *unreturned = 0;
+    }
+}
+
+void session_return_bytes(struct http2_session *session, uint32_t n)
+{
+    session->unreturned += n;
+    grant(session, 0, session->config.connection_window, &session->receive_window,
+          &session->unreturned);
+}
+
+void session_return_stream_bytes(struct http2_stream *stream, uint32_t n)
+{
+    struct http2_session *session = stream->session;
+    if (!stream->is_closed && !stream->is_body_ended) {
+        stream->unreturned += n;
+        grant(session, stream->id, session->config.stream_window, &stream->receive_window,
+              &stream->unreturned);
     }
 }
 
@@ -259,6 +313,9 @@ void session_set_fate(struct http2_session *session, int32_t id, enum fate fate)
 void session_begin_stream(struct http2_session *session, int32_t id)
 {
     int32_t skipped = session->last_id > 0 ? session->last_id + 2 : 1;
+    if (id <= session->last_id) {
+        return; /* of ours: it began when it was left */
+    }
     if (id - skipped > 2 * FATES) {
         skipped = id - 2 * FATES;
     }
@@ -269,11 +326,99 @@ void session_begin_stream(struct http2_session *session, int32_t id)
     session_set_fate(session, id, FATE_IGNORED);
 }
 
+/* --- streams --- */
+
+void session_add_stream(struct http2_session *session, struct http2_stream *stream)
+{
+    struct http2_stream **bucket = session_bucket(session, stream->id);
+    stream->send_window = session->peer_stream_window;
+    stream->receive_window = session->config.stream_window;
+    stream->below = *bucket;
+    *bucket = stream;
+    session->n_open++;
+    session->n_streams++;
+    list_init(&stream->node);
+    list_init(&stream->ready);
+}
+
+bool session_close_stream(struct http2_stream *stream, enum fate fate)
+{
+    struct http2_session *session = stream->session;
+    struct http2_stream **link = session_bucket(session, stream->id);
+    while (*link != stream) {
+        link = &(*link)->below;
+    }
+    *link = stream->below;
+    session->n_open--;
+    stream->is_closed = true;
+    list_remove(&stream->ready);
+    session_set_fate(session, stream->id, fate);
+    return queue_withdraw(stream);
+}
+
+/* Its owner shall hear that it has ended. */
+static void note_ended(struct http2_stream *stream, bool is_by_peer)
+{
+    stream->is_reset_by_peer = is_by_peer;
+    list_remove(&stream->node);
+    list_push_back(&stream->session->ended, &stream->node);
+}
+
+void session_end_stream(struct http2_stream *stream)
+{
+    (void)session_close_stream(stream, FATE_ENDED);
+    if (!stream->session->is_client) {
+        budget_on_end(&stream->session->budget, !stream->is_own);
+    }
+}
+
+void session_fault_stream(struct http2_stream *stream, uint32_t code)
+{
+    struct http2_session *session = stream->session;
+    (void)session_close_stream(stream, FATE_IGNORED);
+    session_reset_stream(session, stream->id, code);
+    if (session->is_client ? !stream->is_body_ended : !stream->is_answered) {
+        note_ended(stream, false);
+    }
+    if (!session->is_client) {
+        budget_on_end(&session->budget, false);
+        session_spend(session, HTTP2_ABUSE_FAULT, FAULT_UNITS);
+    }
+}
+
+static void note_peer_reset(struct http2_session *session, const struct http2_stream *stream)
+{
+    const bool is_expired = stream->has_deadline && session->now_us >= stream->deadline_us;
+    if (stream->is_head_sent || is_expired) {
+        budget_on_end(&session->budget, false);
+        return;
+    }
+    budget_on_early_reset(&session->budget, session->now_us - stream->began_us);
+    session_heed_budget(session);
+}
+
+void session_lose_stream(struct http2_stream *stream, bool is_unprocessed)
+{
+    struct http2_session *session = stream->session;
+    (void)session_close_stream(stream, FATE_ENDED);
+    if (session->is_client) {
+        stream->is_unprocessed = is_unprocessed && !stream->is_body_ended;
+        if (!stream->is_body_ended) {
+            note_ended(stream, true);
+        }
+        return;
+    }
+    note_peer_reset(session, stream);
+    if (!stream->is_answered) {
+        note_ended(stream, true);
+    }
+}
+
 /* --- the connection --- */
 
 static void send_ping(struct http2_session *session, const uint8_t *content)
 {
-    session_check(session, nghttp2_submit_ping(session->nghttp2, NGHTTP2_FLAG_NONE, content));
+    queue_frame(session, NGHTTP2_PING, 0, 0, content, sizeof(LIFE_PING));
 }
 
 void http2_session_drain(struct http2_session *session)
@@ -282,13 +427,14 @@ void http2_session_drain(struct http2_session *session)
         return;
     }
     session->is_draining = true;
-    session_check(session, nghttp2_submit_shutdown_notice(session->nghttp2));
+    queue_goaway(session, INT32_MAX, NGHTTP2_NO_ERROR);
 }
 
 void session_on_goaway_sent(struct http2_session *session)
 {
+    session->is_goaway_sent = session->is_goaway_sent || session->is_last_goaway;
     if (session->is_draining && !session->is_last_goaway) {
-        send_ping(session, DRAIN_PING); /* PINGs overtake other frames, so not before */
+        send_ping(session, DRAIN_PING); /* the client may read them in another order */
     }
 }
 
@@ -332,10 +478,20 @@ bool http2_session_awaits_pong(const struct http2_session *session)
     return session->awaits_pong;
 }
 
+/* Whether something can be packed. */
+static bool has_output(const struct http2_session *session)
+{
+    return queue_has_frames(&session->queue) ||
+           (!list_is_empty(&session->ready) && session->send_window > 0);
+}
+
 bool http2_session_is_over(const struct http2_session *session)
 {
-    return session->is_broken || (nghttp2_session_want_read(session->nghttp2) == 0 &&
-                                  nghttp2_session_want_write(session->nghttp2) == 0);
+    if (session->is_broken || session->is_terminated) {
+        return session->is_broken || !queue_has_frames(&session->queue);
+    }
+    const bool is_ending = session->is_goaway_sent || session->is_refused;
+    return is_ending && session->n_open == 0 && !session->is_building && !has_output(session);
 }
 
 size_t http2_session_streams(const struct http2_session *session)

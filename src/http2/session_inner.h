@@ -1,4 +1,4 @@
-/* Internals of a session, for its files alone: receive.c, send.c and session.c. */
+/* Internals of a session, for its files alone. */
 
 #ifndef SLUICE_HTTP2_SESSION_INNER_H
 #define SLUICE_HTTP2_SESSION_INNER_H
@@ -7,13 +7,17 @@
 
 #include "base/limits.h"
 #include "http2/budget.h"
+#include "http2/frame.h"
+#include "http2/frame_queue.h"
+#include "http2/hpack_encoder.h"
 #include "http2/session.h"
 
 enum {
-    FRAME_HEAD_BYTES = 9,
-    FRAME_BYTES_MAX = 16 * 1024, /* of a payload from the peer: the least that is allowed */
-    FRAME_CAPTURE_BYTES = 8,     /* of a payload: a PING */
-    FATES = 256,                 /* streams whose ends are remembered */
+    FATES = 256, /* streams whose ends are remembered */
+    STREAM_BUCKETS = 64,
+    PEER_STREAMS_UNSAID = 100,    /* at a time, of a peer whose SETTINGS have not come */
+    WINDOW_BYTES_INITIAL = 65535, /* of streams and connections: RFC 9113 section 6.9.2 */
+    SENT_FIELDS_MAX = RESPONSE_FIELDS_MAX + 128,
 };
 
 /* What became of a stream number that is not open. */
@@ -24,42 +28,42 @@ enum fate {
     FATE_FORGOTTEN,  /* too many others began since */
 };
 
-/* The frame that is being read. */
-struct frame {
-    uint8_t head[FRAME_HEAD_BYTES];
-    uint8_t n_head;
-    bool is_judged; /* the head is complete, and not yet given to nghttp2 */
-    bool is_whole;  /* the head came at once: it stands before the bytes that are read next */
-    uint8_t payload[FRAME_CAPTURE_BYTES];
-    uint32_t length;
-    uint32_t left; /* of the payload */
-    uint8_t type;
-    uint8_t flags;
-    int32_t stream_id;
-    size_t n_data; /* of a body, without padding */
-};
-
 struct http2_session {
-    nghttp2_session *nghttp2;
     struct http2_config config;
-    size_t memory; /* bytes held by nghttp2 */
+    size_t memory;         /* bytes held by the decoder of heads */
+    nghttp2_mem allocator; /* of the decoder */
+    nghttp2_hd_inflater *inflater;
+    struct hpack_encoder encoder;
+    struct frame_queue queue;
     uint64_t now_us;
     uint8_t preface_left;
     bool is_client;
-    bool is_refused; /* with is_client: GOAWAY came */
+    bool has_settings; /* the peer's have come */
+    bool awaits_ack;   /* of our SETTINGS */
+    bool is_refused;   /* GOAWAY came */
     unsigned continuations_max;
     bool is_broken;      /* no memory, or flooded: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */
     bool is_draining;    /* GOAWAY(2^31 - 1) is sent */
     bool is_last_goaway; /* no new streams are taken */
+    bool is_goaway_sent; /* and the peer is told so */
     int32_t goaway_id;   /* with is_last_goaway: the last that was */
     bool awaits_pong;    /* the PING of the owner */
     bool is_in_block;    /* between HEADERS and END_HEADERS */
     unsigned n_continuations;
-    int32_t last_id;     /* of the peer's streams */
-    int32_t reset_by_us; /* RST_STREAM that is being sent; 0: none */
-    size_t n_streams;    /* not released */
-    uint64_t closed_us;  /* how long the window of the connection was closed, until closed_since */
+    unsigned n_acks;    /* in the queue */
+    int32_t last_id;    /* of the streams that have begun */
+    int32_t last_taken; /* of the peer's streams, whose head was read */
+    int32_t next_id;    /* with is_client */
+    size_t n_streams;   /* not released */
+    size_t n_open;      /* neither ended nor reset: those in `streams` */
+    struct http2_stream *streams[STREAM_BUCKETS];
+    int64_t send_window;         /* of the connection */
+    uint32_t peer_stream_window; /* of a stream that begins */
+    uint32_t peer_streams_max;   /* at a time */
+    uint32_t receive_window;     /* bytes that the peer may send */
+    uint32_t unreturned;         /* bytes that were taken, and are not granted again yet */
+    uint64_t closed_us; /* how long the window of the connection was closed, until closed_since */
     uint64_t closed_since_us; /* 0: it is open */
     uint64_t asked_us;        /* the latest time of http2_session_closed_us() */
     struct frame frame;
@@ -67,50 +71,46 @@ struct http2_session {
     struct budget budget;
     struct list sent;  /* streams whose piece is packed */
     struct list ended; /* streams that were reset */
+    struct list ready; /* streams with bytes to send, in turn */
 
     /* During http2_session_read(). */
     struct http2_room *room;
-    struct http2_event event; /* found by the callbacks; kind NONE: none */
+    struct http2_event event; /* found; kind NONE: none */
     bool is_building;         /* the current head goes into the room */
-    int32_t building_id;      /* with is_building: its stream */
-
-    struct http2_batch *batch; /* during http2_session_pack() */
+    int32_t building_id;      /* the stream of the block */
+    bool is_last_block;       /* its HEADERS have END_STREAM */
 };
+
+/* --- session.c --- */
 
 /* A fault that ends the connection: GOAWAY with @code. */
 void session_fail(struct http2_session *session, uint32_t code);
 
-/* A fault that ends a stream. */
+/* No memory: nothing more can be done. */
+void session_break(struct http2_session *session);
+
+/* Send RST_STREAM. */
 void session_reset_stream(struct http2_session *session, int32_t id, uint32_t code);
 
 /* Spend units, and act on what is left: see budget.h. */
 void session_spend(struct http2_session *session, enum http2_abuse kind, unsigned units);
 void session_heed_budget(struct http2_session *session);
 
-/* A result of nghttp2: nothing more can be done after a failure. */
-static inline bool session_check(struct http2_session *session, long result)
-{
-    session->is_broken = session->is_broken || nghttp2_is_fatal((int)result);
-    return !session->is_broken;
-}
-
 /* The connection's window has changed: note whether it is closed. */
 void session_note_window(struct http2_session *session);
+
+/* @n bytes of DATA have been taken, or are dropped: grant them again. @stream may be NULL. */
+void session_return_bytes(struct http2_session *session, uint32_t n);
+void session_return_stream_bytes(struct http2_stream *stream, uint32_t n);
 
 enum fate session_fate(const struct http2_session *session, int32_t id);
 void session_set_fate(struct http2_session *session, int32_t id, enum fate fate);
 
-/* The peer begins the stream @id, above all earlier ones. */
+/* The stream @id begins, above all earlier ones. */
 void session_begin_stream(struct http2_session *session, int32_t id);
 
 /* The answer to a PING. False: to none of ours. */
 bool session_take_pong(struct http2_session *session, const uint8_t *content);
-
-/* The stream that is the owner's; NULL: released, or never handed over. */
-static inline struct http2_stream *session_stream(struct http2_session *session, int32_t id)
-{
-    return nghttp2_session_get_stream_user_data(session->nghttp2, id);
-}
 
 /* A GOAWAY is packed. */
 void session_on_goaway_sent(struct http2_session *session);
@@ -119,17 +119,54 @@ void session_on_goaway_sent(struct http2_session *session);
 struct http2_session *session_new(const struct http2_config *config, bool is_client,
                                   uint64_t now_us);
 
-enum { SENT_FIELDS_MAX = RESPONSE_FIELDS_MAX + 128 };
+/* --- streams that are open --- */
 
-/* Fill @lines, of SENT_FIELDS_MAX, from @n. Returns their number. */
-size_t send_add_lines(nghttp2_nv *lines, size_t n, const struct http2_fields *list,
-                      bool has_no_length);
+static inline struct http2_stream **session_bucket(struct http2_session *session, int32_t id)
+{
+    return &session->streams[(uint32_t)id / 2 % STREAM_BUCKETS];
+}
 
-/* The bodies of streams, for nghttp2. */
-extern const nghttp2_data_provider SEND_BODY;
+/* NULL: it is not open, or was never handed over. */
+static inline struct http2_stream *session_stream(struct http2_session *session, int32_t id)
+{
+    struct http2_stream *stream = *session_bucket(session, id);
+    while (stream != NULL && stream->id != id) {
+        stream = stream->below;
+    }
+    return stream;
+}
 
-/* The callbacks of the two directions. */
-void receive_set_callbacks(nghttp2_session_callbacks *callbacks);
-void send_set_callbacks(nghttp2_session_callbacks *callbacks);
+void session_add_stream(struct http2_session *session, struct http2_stream *stream);
+
+/* Frames no longer belong to @stream. Returns whether all that was queued of it is left out. */
+bool session_close_stream(struct http2_stream *stream, enum fate fate);
+
+/* Both sides of @stream have ended. */
+void session_end_stream(struct http2_stream *stream);
+
+/* The peer resets @stream; or it has said that it does nothing for it (@is_unprocessed). */
+void session_lose_stream(struct http2_stream *stream, bool is_unprocessed);
+
+/* A fault of @stream alone that is not one of its message: reset it. */
+void session_fault_stream(struct http2_stream *stream, uint32_t code);
+
+/* --- judge.c --- */
+
+/* The head of a frame has come. */
+void session_judge(struct http2_session *session);
+
+/* Whether the stream has not begun, and is not one that the peer may begin. */
+bool session_is_idle(const struct http2_session *session, int32_t id);
+
+/* --- send.c --- */
+
+/* @len bytes of @data are copied behind those of @batch, which has room for them. */
+void batch_add_copy(struct http2_batch *batch, const void *data, size_t len);
+
+/* @stream may have bytes to send. */
+void send_note_ready(struct http2_stream *stream);
+
+/* The frames of a head, or of trailers, are packed. */
+void send_on_head_packed(struct http2_stream *stream, bool is_last);
 
 #endif /* SLUICE_HTTP2_SESSION_INNER_H */

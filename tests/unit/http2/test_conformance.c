@@ -230,8 +230,8 @@ static const struct row ROWS[] = {
      "GOAWAY 0 FLOW_CONTROL_ERROR\n"},
     {"6.9.1 a stream's window above 2^31 - 1", "H 1 SH GET; W 1 2147483647",
      "head 1 GET / host=a last\n"
-     "RST_STREAM 1 FLOW_CONTROL_ERROR\n"
-     "reset 1\n"},
+     "reset 1\n"
+     "RST_STREAM 1 FLOW_CONTROL_ERROR\n"},
     {"6.9.1 DATA beyond the stream's window", "H 1 H POST; * 4 D 1 - *16384; D 1 - a",
      "head 1 POST / host=a\n"
      "body 1 49152\n"
@@ -253,9 +253,9 @@ static const struct row ROWS[] = {
      "DATA 1 1\n"},
     {"6.9.2 a window that a change makes too large", "H 1 SH GET; W 1 2147418112; S 4=65536",
      "head 1 GET / host=a last\n"
+     "reset 1\n"
      "SETTINGS ack\n"
-     "RST_STREAM 1 FLOW_CONTROL_ERROR\n"
-     "reset 1\n"},
+     "RST_STREAM 1 FLOW_CONTROL_ERROR\n"},
     {"6.10 CONTINUATION", "H 1 S GET; C 1 - a=b; C 1 H c=d; answer 1 200 -",
      "head 1 GET / a=b c=d host=a last\n"
      "HEADERS 1 :status=200 server=s end\n"},

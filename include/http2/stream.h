@@ -1,0 +1,51 @@
+/* A stream of a session (http2/session.h), in memory of the session's owner. */
+
+#ifndef SLUICE_HTTP2_STREAM_H
+#define SLUICE_HTTP2_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/span.h"
+
+struct field;
+struct http2_session;
+
+/* A request and its answer. It counts in streams_max from HTTP2_HEAD to http2_stream_release(). */
+struct http2_stream {
+    struct http2_session *session; /* NULL: not in use */
+    int32_t id;
+    bool is_own; /* of the owner: no server answers, so that the end gives no unit of abuse back */
+    bool is_client_at_fault; /* of the owner: a reset is ENHANCE_YOUR_CALM, no INTERNAL_ERROR */
+
+    /* Private, of the session. */
+    struct http2_stream *below; /* among those of the same hash */
+    /* Of the client's side (client_session.h); has_heads: interim ones at least. */
+    bool is_answer_to_head, has_heads, has_answer, is_opened, is_unprocessed;
+    bool has_length;    /* the body's length was announced */
+    bool is_body_ended; /* the peer's side has ended */
+    bool is_head_sent;  /* the head of the answer, not an interim one */
+    bool is_last;       /* the piece ends the answer */
+    bool is_answered;   /* the end of the answer is packed */
+    bool is_closed;     /* frames no longer belong to it */
+    bool is_reset_by_peer;
+    bool has_deadline; /* of gRPC */
+    bool is_queued;    /* frames at queued_at, the last of it, are not packed */
+    size_t queued_at;
+    int64_t send_window;     /* bytes of DATA that the peer takes; negative if it took some back */
+    uint32_t receive_window; /* bytes that the peer may send */
+    uint32_t unreturned;     /* bytes that were taken, and are not granted again yet */
+    struct list ready;       /* among the streams that have bytes to send, and a window */
+    uint64_t began_us;
+    uint64_t deadline_us;
+    uint64_t body_left; /* with has_length */
+    uint64_t untaken;   /* bytes handed over, not yet taken */
+    struct span piece;  /* of the answer: what is not packed yet */
+    const struct field *trailers;
+    size_t n_trailers;
+    struct list node; /* among the streams whose piece is packed, or that have ended */
+};
+
+#endif /* SLUICE_HTTP2_STREAM_H */
