@@ -257,7 +257,8 @@ def test_an_upload_is_not_too_slow_while_the_window_is_closed_by_others(start, s
     ends = time.monotonic() + 1.5  # longer than buffer.wait, and than what min_upload gives in advance
     while time.monotonic() < ends:
         uploads.fill()
-        assert not any(client.answer_of(stream).heads for stream in (begun, empty))
+        early = [client.answer_of(stream).heads for stream in (begun, empty)]
+        assert not any(early), (early, uploads.windows)
         time.sleep(0.05)
     go_on.set()
     until(lambda: uploads.read() or uploads.windows[0] >= 17000, "the window to open")
