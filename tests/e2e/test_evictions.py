@@ -1,7 +1,9 @@
 """Connections that wait for their clients give way to new ones: a few addresses lock nobody out."""
 
 import collections
+import contextlib
 import re
+import socket
 import threading
 import time
 
@@ -243,6 +245,62 @@ def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
             assert one.read_to_end() == "NO_ERROR"
             other.pong()
     assert "kind=idle" in proxy.stderr()
+
+
+LONG = "x" * 8000
+OWN_ANSWERS = OK[:-2] + f", {{match: {{path: /long}}, respond: {{status: 200, body: {LONG}}}}}]\n"
+STUBBORN = "timeouts: {head: 1h, idle: 1h, body_rate: off}\n"  # nothing else ends them
+
+
+def fill_unread(proxy, path, version):
+    """A connection whose answers fill its socket, and are not read."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(30)
+    sock.connect(proxy.address)
+    if version == 1:
+        requests = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 30000
+    else:
+        client = Http2Client(proxy.address, sock=sock)
+        client.send_raw = lambda data: sent.append(data)
+        sent = []
+        for _ in range(2000):
+            client.begin(path=path)
+        requests = b"".join(sent)
+    sock.setblocking(False)
+    n_sent, last = 0, time.monotonic()
+    while n_sent < len(requests) and time.monotonic() - last < 0.3:  # until the proxy reads no more
+        with contextlib.suppress(BlockingIOError):
+            n_sent += sock.send(requests[n_sent:n_sent + 4096])
+            last = time.monotonic()
+    return sock
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("path", ["/none", "/long"])  # an answer that is kept without its exchange, and one with it
+def test_own_answers_that_are_not_read_give_way(start, path, version):
+    proxy = start(policy(2, routes=STUBBORN + OWN_ANSWERS, more=(
+        "listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]\nlog: off")).replace(
+            "max: {", "max: {streams: 1000, requests_per_connection: 100000, "))
+
+    def is_let_in():
+        with proxy.connect() as new:
+            return new.ask(path="/ok").status == 200
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(fill_unread(proxy, path, version))
+        until(is_let_in, "a connection to give way", within=10)
+    until(lambda: "kind=idle" in proxy.stderr(), "the eviction in the log")
+
+
+def test_an_own_answer_has_a_moment_to_be_read(start):
+    proxy = start(policy(1, routes=STUBBORN + OWN_ANSWERS, more="log: off"))
+    began = time.monotonic()
+    with fill_unread(proxy, "/long", 1):
+        while time.monotonic() < began + REQUEST_GRACE_S / 2:
+            with proxy.connect() as new:
+                assert new.read().status == 503
 
 
 def test_an_answer_that_lingers_gives_way(start):

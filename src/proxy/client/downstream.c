@@ -551,7 +551,9 @@ static void look(struct downstream *downstream)
         stream_want_read(&downstream->stream, false);
         if (downstream->inbox.ended) {
             downstream->busy_from_us = EVICTION_AFTER_ANSWER;
-            eviction_publish(&downstream->connection.candidate, downstream->busy_from_us);
+            if (downstream->exchange->state != EXCHANGE_REPLY) { /* else it waits to be read */
+                eviction_publish(&downstream->connection.candidate, downstream->busy_from_us);
+            }
         }
         return;
     case STREAM_BLOCKED:
@@ -622,7 +624,8 @@ static void on_drained(void *owner)
 }
 
 /* The kernel has not taken the end of an answer, at most a block behind the bytes that it holds.
- * The client has the time that body_rate grants in advance to take it. */
+ * The client has the time that body_rate grants in advance to take it. No server waits for it, so
+ * the connection may give way before that. */
 static void stall(struct downstream *downstream)
 {
     struct exchange_config *config = downstream->config;
@@ -630,6 +633,8 @@ static void stall(struct downstream *downstream)
                           config->head_timeouts.length_us < config->idle_timeouts.length_us;
     if (!downstream->is_stalled) {
         downstream->is_stalled = true;
+        eviction_publish(&downstream->connection.candidate,
+                         downstream->rest_since_us + EVICTION_REQUEST_GRACE_US);
         timeout_arm(&downstream->timeout,
                     has_rate ? &config->head_timeouts : &config->idle_timeouts,
                     clock_monotonic_us());

@@ -3,6 +3,7 @@
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/exchange_steps.h"
 
 void downstream_await_header(struct downstream *downstream, uint64_t now_us)
 {
@@ -100,6 +101,27 @@ static enum eviction_kind evict_awaited_body(struct downstream *downstream)
     return EVICTED_BODY;
 }
 
+/* Whether the client is waited for to take an answer whose server, if any, is no longer held. */
+static bool has_unread_answer(const struct downstream *downstream)
+{
+    const struct exchange *exchange = downstream->exchange;
+    return downstream->phase == DOWNSTREAM_BUSY
+               ? exchange->state == EXCHANGE_REPLY && exchange->is_client_blocked
+               : downstream->phase == DOWNSTREAM_ANSWERED && downstream->is_stalled;
+}
+
+/* Close it: the rest of the answer is lost, and the client sees a reset. */
+static enum eviction_kind evict_unread_answer(struct downstream *downstream)
+{
+    if (downstream->exchange != NULL) {
+        exchange_cut(downstream->exchange, ANSWER_CLIENT_LEFT,
+                     "too many connections: the answer was not read");
+    } else {
+        downstream_close(downstream);
+    }
+    return EVICTED_IDLE;
+}
+
 static enum eviction_kind evict(struct downstream *downstream)
 {
     const bool has_spoken = downstream->connection.candidate.has_spoken;
@@ -120,6 +142,9 @@ static enum eviction_kind evict(struct downstream *downstream)
     }
     if (downstream->phase == DOWNSTREAM_BUSY && downstream->exchange->state == EXCHANGE_BUFFER) {
         return evict_awaited_body(downstream);
+    }
+    if (has_unread_answer(downstream)) {
+        return evict_unread_answer(downstream);
     }
     if ((!is_idle && !is_reading_head) ||
         stream_peek(&downstream->stream) == STREAM_DONE) { /* there are unread bytes */
@@ -144,6 +169,9 @@ enum eviction_kind downstream_evict(struct client_connection *connection)
                      &connection->peer,
                      downstream->phase == DOWNSTREAM_IDLE ? EVICTION_AFTER_ANSWER
                                                           : downstream->busy_from_us);
+        if (downstream->http2 != NULL) {
+            http2_publish(downstream->http2);
+        }
     }
     return kind;
 }

@@ -1,6 +1,7 @@
 
 #include <assert.h>
 
+#include "base/clock.h"
 #include "http/head_builder.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/exchange/exchange.h"
@@ -136,8 +137,14 @@ enum stream_result downstream_send(struct client *client, const struct response 
         stream_shutdown(&downstream->stream);
         return STREAM_DONE;
     }
-    return sender_write(&downstream->out, text_span(&head), &piece, 1, last,
-                        downstream->exchange->out.trailers);
+    const enum stream_result result = sender_write(&downstream->out, text_span(&head), &piece, 1,
+                                                   last, downstream->exchange->out.trailers);
+    if (result == STREAM_BLOCKED && downstream->exchange->state == EXCHANGE_REPLY) {
+        /* The proxy's own answer: no server waits for the client to take it. */
+        eviction_publish(&downstream->connection.candidate,
+                         clock_monotonic_us() + EVICTION_REQUEST_GRACE_US);
+    }
+    return result;
 }
 
 enum stream_result downstream_send_pipe(struct client *client, struct pipe *pipe)

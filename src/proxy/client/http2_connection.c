@@ -163,12 +163,13 @@ static void count_abuse(struct http2_connection *connection)
 }
 
 /* Since when @request does nothing but wait for its client: for its body, without a server, or for
- * the window that its whole answer needs. EVICTION_NEVER: it does something else. */
+ * the window or the socket that its whole answer needs. EVICTION_NEVER: it does something else. */
 static uint64_t request_waits_from(const struct http2_request *request)
 {
     const bool is_answering = request->exchange != NULL && !request->awaits_body;
     const bool waits = request->waits_from_us != EVICTION_NEVER &&
-                       (!is_answering || http2_stream_window(&request->stream) == 0);
+                       (!is_answering || http2_stream_window(&request->stream) == 0 ||
+                        stream_is_blocked(&request->connection->downstream->stream));
     return waits ? request->waits_from_us : EVICTION_NEVER;
 }
 
