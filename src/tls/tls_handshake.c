@@ -139,9 +139,12 @@ static void step(struct tls_session *session)
 {
     struct stream *stream = session->stream;
     session->phase = SESSION_HANDSHAKE;
-    session->n_receives = RECEIVES_MAX;
+    /* Behind a ClientHello nothing comes before our answer. */
+    session->n_receives = session->hello != NULL ? 0 : RECEIVES_MAX;
     ERR_clear_error();
+    tls_session_gather(session); /* a flight, and each ticket, is flushed by itself */
     const int result = SSL_do_handshake(session->ssl);
+    tls_session_send_gathered(session);
     const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(session->ssl, result);
     const bool goes_on = result == 1 || error == SSL_ERROR_WANT_READ;
     if (!goes_on || session->is_lost) {

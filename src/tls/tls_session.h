@@ -103,6 +103,11 @@ ssize_t tls_session_receive(struct tls_session *session, char *buffer, size_t ca
 /* Send @bytes as far as the kernel takes them. Returns how many. */
 size_t tls_session_send(struct tls_session *session, const char *bytes, size_t len);
 
+/* From now on what OpenSSL writes is gathered, until tls_session_send_gathered(): one send() for
+ * several records. No other session of the worker writes meanwhile. */
+void tls_session_gather(struct tls_session *session);
+void tls_session_send_gathered(struct tls_session *session);
+
 /* @has_more: bytes can be read though the socket may be silent, so that on_readable comes at the
  * end of each iteration until they are read. */
 void tls_session_look_again(struct tls_session *session, bool has_more);

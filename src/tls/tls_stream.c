@@ -96,7 +96,11 @@ static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
     struct tls_session *session = BIO_get_data(bio);
     struct tls_worker *worker = session->worker;
     *written = len; /* a broken socket is reported after the call, by is_lost */
-    if (worker->gathers && len <= sizeof(worker->sealed) - worker->n_sealed) {
+    if (worker->gathers && len > sizeof(worker->sealed) - worker->n_sealed) {
+        send_or_keep(session, worker->sealed, worker->n_sealed);
+        worker->n_sealed = 0;
+    }
+    if (worker->gathers && len <= sizeof(worker->sealed)) {
         memcpy(worker->sealed + worker->n_sealed, bytes, len);
         worker->n_sealed += len;
     } else {
@@ -105,13 +109,13 @@ static int bio_write(BIO *bio, const char *bytes, size_t len, size_t *written)
     return 1;
 }
 
-static void begin_gathering(struct tls_worker *worker)
+void tls_session_gather(struct tls_session *session)
 {
-    worker->gathers = true;
-    worker->n_sealed = 0;
+    session->worker->gathers = true;
+    session->worker->n_sealed = 0;
 }
 
-static void end_gathering(struct tls_session *session)
+void tls_session_send_gathered(struct tls_session *session)
 {
     struct tls_worker *worker = session->worker;
     worker->gathers = false;
@@ -355,7 +359,7 @@ static size_t seal(struct tls_session *session, const struct iovec *slices, int 
     int slice = 0;
     const bool is_gathered = all > RECORD_BYTES_MAX;
     if (is_gathered) {
-        begin_gathering(session->worker);
+        tls_session_gather(session);
     }
     while (n_taken < all && n_taken + RECORD_BYTES_MAX <= PLAIN_BYTES_MAX) {
         const size_t n = seal_record(session, slices, n_slices, &slice, &at);
@@ -367,7 +371,7 @@ static size_t seal(struct tls_session *session, const struct iovec *slices, int 
         n_taken += n;
     }
     if (is_gathered) {
-        end_gathering(session);
+        tls_session_send_gathered(session);
     }
     return n_taken;
 }

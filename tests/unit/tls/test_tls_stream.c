@@ -126,11 +126,11 @@ static void make_server(void)
 
 /* --- the client --- */
 
-static void open_stream(void)
+static void open_stream(int type)
 {
     int fds[2];
     const int small = SMALL_BUFFER;
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, type | SOCK_NONBLOCK, 0, fds), 0);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     peer = fds[1];
     ck_assert_int_eq(stream_open(&stream, loop, fds[0], &HANDLER, &n_readable), STATUS_OK);
@@ -165,7 +165,7 @@ static void set_up(void)
     n_drained = 0;
     n_hellos = 0;
     takes_hello = true;
-    open_stream();
+    open_stream(SOCK_STREAM);
     new_client("one.test");
 }
 
@@ -204,7 +204,7 @@ static void reconnect(const char *name)
 {
     stream_close(&stream);
     close(peer);
-    open_stream();
+    open_stream(SOCK_STREAM);
     new_client(name);
 }
 
@@ -258,6 +258,25 @@ START_TEST(after_the_handshake_both_sides_read_what_the_other_writes)
     ck_assert_int_eq(server_reads(buffer, sizeof(buffer), &n_read), STREAM_BLOCKED);
     ck_assert_int_eq(server_writes("200 ", 4, "OK", 2), STREAM_DONE);
     client_reads("200 OK"); /* one record */
+}
+END_TEST
+
+/* A socket that keeps apart what is sent apart: each send() wakes the client, and is a packet. */
+START_TEST(the_tickets_after_a_handshake_are_one_write)
+{
+    char message[BIG_BYTES / 64];
+    unsigned n_messages = 0;
+    stream_close(&stream);
+    close(peer);
+    open_stream(SOCK_SEQPACKET);
+    new_client("one.test");
+    SSL_set_read_ahead(client, 1);
+    secure();
+    ck_assert_int_eq(SSL_version(client), TLS1_3_VERSION);
+    while (recv(peer, message, sizeof(message), MSG_DONTWAIT) > 0) {
+        n_messages++;
+    }
+    ck_assert_uint_eq(n_messages, 1);
 }
 END_TEST
 
@@ -377,7 +396,7 @@ START_TEST(a_stream_may_be_closed_in_mid_handshake)
     iterations_once(loop);
     stream_close(&stream);
     ck_assert_uint_eq(n_done, 0);
-    open_stream();
+    open_stream(SOCK_STREAM);
     SSL_do_handshake(client);
 }
 END_TEST
@@ -743,6 +762,7 @@ int main(void)
     TCase *handshakes = tcase_create("handshakes");
     tcase_add_checked_fixture(handshakes, set_up, tear_down);
     tcase_add_test(handshakes, after_the_handshake_both_sides_read_what_the_other_writes);
+    tcase_add_test(handshakes, the_tickets_after_a_handshake_are_one_write);
     tcase_add_test(handshakes, a_client_of_tls_1_2_is_served);
     tcase_add_test(handshakes, a_client_hello_may_come_byte_by_byte);
     tcase_add_test(handshakes, the_name_chooses_the_certificate);
