@@ -2,16 +2,20 @@
 
 import json
 import re
+import time
 
 import pytest
 
 from harness import program
 from harness.admin import addresses
 from harness.client import Client
+from harness.ports import free_port
 from harness.upstream import answer
+from harness.wait import until
 
 LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\n"
 CALL = {"method": "POST", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
+MESSAGE = b"\0\0\0\0\x05hello"
 OF_GRPC = b"Content-Type: application/grpc\r\n"
 
 
@@ -99,6 +103,38 @@ def test_a_call_that_its_client_resets_has_no_status(start, start_upstream, conn
     upstream.wait_for(1)
     client.reset(stream)
     assert proxy.log_lines(1)[0]["grpc"] == "none"
+
+
+# --- a server of HTTP/1.1 in a group that has others ---
+
+
+def mixed(upstream, buffer):
+    """A server that speaks HTTP/2 and is gone, and one of HTTP/1.1."""
+    return (f"{LISTEN}upstreams: {{api: {{servers: ['h2c://127.0.0.1:{free_port()}', '{upstream.url}'], buffer: {buffer}}}}}\n"
+            "routes: [{upstream: api}]\n")
+
+
+def test_a_call_that_begins_holds_no_server_of_http_1_1(start, start_upstream, connect):
+    upstream = start_upstream()
+    client = connect(start(mixed(upstream, "{wait: 1m}")))
+    stream = client.begin(ends=False, **CALL)
+    client.data(stream, MESSAGE[:7])
+    client.pong()
+    time.sleep(0.2)
+    assert upstream.n_connections == 0
+    client.data(stream, MESSAGE[7:], ends=True)
+    assert client.answer(stream).status == 200 and upstream.last.body == MESSAGE
+
+
+def test_a_call_that_goes_on_slowly_frees_its_server_of_http_1_1(start, start_upstream, connect):
+    upstream = start_upstream()
+    proxy = start(mixed(upstream, "{size: 1KiB, wait: 20ms}"))
+    client = connect(proxy)
+    stream = client.begin(ends=False, **CALL)
+    client.data(stream, b"x")
+    assert client.answer(stream).fields["grpc-status"] == "14"
+    assert proxy.log_lines(1)[0]["fault"] == "the request's body came too slowly for a server to wait for it"
+    until(lambda: upstream.cut_bodies, "the server's connection to be cut")
 
 
 # --- the tools ---

@@ -144,6 +144,19 @@ def test_rule_65_a_101_before_the_end_of_the_request_is_502(start, start_upstrea
     assert client.read().status == 502
 
 
+@pytest.mark.parametrize("rule", ["charge_on: [2xx, 4xx]", "refund_on: [server_failed]"])
+def test_a_101_before_the_end_of_the_request_stays_charged(start, start_upstream, rule):
+    def behave(peer, _):
+        peer.send(SWITCH)
+        peer.hang()
+
+    upstream = start_upstream(behave, reads_body=False)
+    proxy = start(policy(upstream, limits=f"c: {{key: client.ip, rate: 1/day, {rule}}}", applied="c"))
+    part = message.request("POST", "/", {**ASK, "Content-Length": "100000"}) + b"x" * 66000
+    assert proxy.send(part).read().status == 502
+    assert proxy.send(part).read().status == 429
+
+
 def test_a_request_with_a_body_may_switch_after_it(start, start_upstream, switch):
     proxy = start(policy(start_upstream(switch)))
     for n, fields, body in [(1, {"Content-Length": "4"}, b"body"),

@@ -94,7 +94,7 @@ struct exchange {
     bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
     bool is_request_blocked;        /* request bytes wait for the upstream */
     bool is_event_stream;           /* the answer may be silent for long */
-    bool is_call, is_call_answered; /* of gRPC, by HTTP/2: both sides may be silent for long */
+    bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
     bool has_client_ended;          /* its side: it may still read, or be gone */
     bool is_upgrade_offered;        /* the request offers the server a switch of protocols */
     bool has_upstream_ended;        /* its side of the tunnel */

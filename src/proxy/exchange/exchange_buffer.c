@@ -228,7 +228,7 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
     const struct upstream_spec *upstream = exchange->evaluation.route->upstream;
     if (UNLIKELY(upstream->may_speak_http2)) {
         exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
-        if (exchange->is_call || upstream->speaks_http2) {
+        if (upstream->speaks_http2) {
             exchange_connect(exchange, now_us); /* a stream holds no connection */
             return;
         }

@@ -24,10 +24,15 @@ enum {
     DOWNLOAD_SHARES_MAX = 8, /* answers of one connection that have a share of the rate each */
 };
 
+bool exchange_is_call(const struct exchange *exchange)
+{
+    return UNLIKELY(exchange->is_call) && exchange->upstream->stream_ops != NULL;
+}
+
 bool exchange_waits_for_body(const struct exchange *exchange)
 {
     return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
-           !exchange->is_request_blocked && !exchange->is_call;
+           !exchange->is_request_blocked && !exchange_is_call(exchange);
 }
 
 /* Whether the client has to keep min_upload. */

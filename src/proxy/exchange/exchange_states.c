@@ -44,7 +44,7 @@ static struct timeout_queue *timeouts_of_connect(const struct exchange *exchange
  * come. */
 static bool is_quiet_call(const struct exchange *exchange)
 {
-    return exchange->is_call && !exchange->is_request_blocked &&
+    return exchange_is_call(exchange) && !exchange->is_request_blocked &&
            (!exchange->is_request_sent || exchange->is_response_started);
 }
 

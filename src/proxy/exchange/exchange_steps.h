@@ -9,6 +9,7 @@
 #include "base/span.h"
 #include "base/text.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_body_wait.h"
 #include "proxy/meters.h"
 #include "proxy/upstream/upstream_outcome.h"
 
@@ -118,9 +119,6 @@ void tunnel_on_timeout(struct exchange *exchange);
 
 /* The timeout passed in CONNECT or FORWARD. */
 void exchange_on_connect_timeout(struct exchange *exchange);
-
-/* Whether the exchange waits for the client to send more of the body to the server. */
-bool exchange_waits_for_body(const struct exchange *exchange);
 
 /* The slow-client check for the current wait: that of min_upload is more frequent. */
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange);

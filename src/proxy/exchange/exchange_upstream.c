@@ -358,7 +358,8 @@ static bool on_head(struct upstream_user *user)
     keep_trailers(exchange);
     exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
     if (UNLIKELY(exchange->is_call)) {
-        exchange->is_call_answered = grpc_is_call(&exchange->response);
+        exchange->is_call_answered =
+            exchange_is_call(exchange) && grpc_is_call(&exchange->response);
     }
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {

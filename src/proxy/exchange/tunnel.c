@@ -129,6 +129,16 @@ static bool send_switch(struct exchange *exchange, struct span protocol)
     return exchange_has_sent(exchange, result) || result == STREAM_BLOCKED;
 }
 
+/* The server has begun to work for a client that has not sent its whole request, so the client is
+ * charged as one that left: it could end all its requests like this. */
+static void fail_early_switch(struct exchange *exchange)
+{
+    upstream_close(exchange->upstream);
+    exchange->upstream = NULL;
+    exchange->end = ANSWER_CLIENT_LEFT;
+    exchange_fail(exchange, 502, "the upstream switched protocols before the request's end");
+}
+
 bool tunnel_on_switch(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -143,7 +153,7 @@ bool tunnel_on_switch(struct upstream_user *user)
         return false;
     }
     if (!exchange->is_request_sent || stream_is_blocked(&upstream->stream)) {
-        exchange_fail(exchange, 502, "the upstream switched protocols before the request's end");
+        fail_early_switch(exchange);
         return false;
     }
     if (!send_switch(exchange, protocol)) {

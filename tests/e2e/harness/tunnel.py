@@ -11,16 +11,17 @@ SWITCH = (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: 
           b"Sec-WebSocket-Accept: y\r\n\r\n")
 
 
-def policy(upstream, top="", route=""):
+def policy(upstream, top="", route="", limits="", applied="slots"):
     return f"""
 workers: 1
 {top}
 upstreams: {{api: {{servers: "{upstream.url}"}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: 1000}}
+  {limits}
 routes:
   - {{match: {{path: /look}}, limits: [slots], respond: {{status: 204}}}}
-  - {{limits: [slots], upstream: api{route}}}
+  - {{limits: [{applied}], upstream: api{route}}}
 """
 
 
