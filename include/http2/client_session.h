@@ -39,6 +39,10 @@ MUST_USE bool http2_session_open(struct http2_session *session, struct http2_str
                                  const struct http2_fields *fields, bool is_answer_to_head,
                                  bool is_last);
 
+/* Send no more of the request, nor its end: the piece that is not packed is dropped, and its memory
+ * not used any more. The stream stays open. */
+void http2_stream_stop_sending(struct http2_stream *stream);
+
 /* Whether the peer has seen nothing of a stream, or has said that it did nothing for it: the
  * request may be sent again, whatever it is (RFC 9113 section 8.7). */
 bool http2_stream_is_unprocessed(const struct http2_stream *stream);

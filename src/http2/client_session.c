@@ -52,6 +52,15 @@ bool http2_session_open(struct http2_session *session, struct http2_stream *stre
     return false;
 }
 
+void http2_stream_stop_sending(struct http2_stream *stream)
+{
+    list_remove(&stream->ready);
+    stream->piece = span_of(NULL, 0);
+    stream->is_last = false;
+    stream->trailers = NULL;
+    stream->n_trailers = 0;
+}
+
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)
 {
     return stream->is_unprocessed || !stream->is_opened;

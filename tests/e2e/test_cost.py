@@ -7,6 +7,7 @@ import time
 import pytest
 
 from harness import message
+from harness.http2_server import Http2Server
 from harness.upstream import answer
 from harness.wait import rest_of_window, until
 
@@ -162,6 +163,21 @@ def test_a_client_that_leaves_pays_what_the_response_says(start_in_store, start_
         until(lambda n=n: len(proxy.all_log_lines()) > n, "the client to be gone")
     released.set()
     wait_for_left(proxy, 85)
+
+
+def test_a_client_that_leaves_a_server_of_http2_pays_what_the_response_says(start_in_store):
+    server = Http2Server(behave=lambda peer, request: None)
+    proxy = start_in_store(budget(server, TOKENS % ""))
+    client = proxy.send(GET_A % b"12")
+    server.wait_for(1)
+    client.reset()
+    until(proxy.all_log_lines, "the client to be gone")
+    request = server.last
+    assert request.reset is None
+    request.peer.head(request.stream, fields=[("x-tokens", "12")])
+    wait_for_left(proxy, 88)
+    until(lambda: request.reset == "CANCEL", "the stream to be reset")  # there is no slot to be held
+    server.stop()
 
 
 @pytest.mark.parametrize("end", ["close", "hang", "garbage", "long"])

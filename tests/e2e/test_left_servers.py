@@ -6,8 +6,11 @@ import threading
 import time
 
 import pytest
+from hyperframe.frame import PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness import message
+from harness.http2 import Http2Client
+from harness.http2_server import Http2Server
 from harness.reload import reload
 from harness.upstream import answer
 from harness.wait import until
@@ -323,3 +326,157 @@ def test_without_slots_the_server_learns_at_once_that_the_client_has_left(start,
     upstream.wait_for(1)
     client.reset()
     until(lambda: not upstream.open_peers(), "the end of the connection")
+
+
+# --- servers that speak HTTP/2 ---
+
+
+CALL = b"\0\0\0\0\0"
+GRPC = [("content-type", "application/grpc"), ("te", "trailers")]
+
+
+@pytest.fixture(name="http2_server")
+def start_http2_server():
+    server = Http2Server(behave=lambda peer, request: None, on_head=lambda peer, request: None)
+    yield server
+    server.stop()
+    assert not server.failures, server.failures
+
+
+def policy2(server, **how):
+    return policy(server, "listen: {address: 127.0.0.1:0, http: [2, 1.1]}", **how)
+
+
+def reset_by_http1(proxy, server):
+    n_before = len(server.requests)
+    with proxy.send(message.request("GET", "/work")) as client:
+        until(lambda: len(server.requests) > n_before or not client.is_quiet(0), "a verdict")
+        is_allowed = len(server.requests) > n_before
+        if is_allowed:
+            client.reset()
+    return is_allowed
+
+
+def reset_by_http2(proxy, server, ends=True, **request):
+    n_before = len(server.requests)
+    with Http2Client(proxy.address) as client:
+        stream = client.begin(path="/work", ends=ends, **request)
+        answer_ = client.answer_of(stream)
+        until(lambda: len(server.requests) > n_before or answer_.heads or client.pong(), "a verdict")
+        is_allowed = len(server.requests) > n_before
+        if is_allowed:
+            client.reset(stream)
+            client.pong()
+    return is_allowed
+
+
+HTTP2_WAYS = {
+    "http1": reset_by_http1,
+    "http2": reset_by_http2,
+    "in_the_body": lambda proxy, server: reset_by_http2(proxy, server, method="POST", ends=False),
+    "grpc": lambda proxy, server: reset_by_http2(proxy, server, method="POST", more=GRPC),
+    "grpc_in_the_body": lambda proxy, server: reset_by_http2(proxy, server, method="POST", ends=False, more=GRPC),
+}
+
+
+@pytest.mark.parametrize("leave", HTTP2_WAYS.values(), ids=HTTP2_WAYS.keys())
+def test_a_server_of_http2_has_no_more_requests_at_work_than_slots_either(start, http2_server, leave):
+    proxy = start(policy2(http2_server))
+    allowed = [leave(proxy, http2_server) for _ in range(ATTEMPTS)]
+    assert allowed == [True] * SLOTS + [False] * (ATTEMPTS - SLOTS)
+    assert free(proxy) == 0
+    for request in http2_server.requests:
+        assert request.reset is None
+        request.peer.answer(request.stream)
+    wait_for_free(proxy, SLOTS)
+    proxy.lines_of("/work", ATTEMPTS)
+
+
+@pytest.mark.parametrize("end", ["head", "body", "reset", "close"])
+def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
+    proxy = start(policy2(http2_server))
+    assert reset_by_http1(proxy, http2_server)
+    proxy.lines_of("/work", 1)
+    assert free(proxy) == SLOTS - 1
+    request = http2_server.last
+    if end == "head":
+        request.peer.head(request.stream, 204, ends=True)
+    elif end == "body":
+        request.peer.answer_in_time(request.stream, bytes(200_000))
+    elif end == "reset":
+        request.peer.reset(request.stream, "INTERNAL_ERROR")
+    else:
+        request.peer.close()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_an_answer_that_the_client_was_slow_to_take_is_read_to_its_end(start, http2_server):
+    proxy = start(policy2(http2_server))
+    client = Http2Client(proxy.address, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
+    stream = client.begin(path="/work")
+    http2_server.wait_for(1)
+    request = http2_server.last
+    request.peer.answer_in_time(request.stream, bytes(200_000))
+    client.read_until(lambda: len(client.answer_of(stream).body) == 10)
+    client.reset(stream)
+    wait_for_free(proxy, SLOTS)
+    assert request.reset is None
+
+
+def test_a_body_that_breaks_off_does_not_end(start, http2_server):
+    """The server would take it for whole. It is cancelled when the time of an answer is over."""
+    proxy = start(policy2(http2_server, response="2s"))
+    assert reset_by_http2(proxy, http2_server, method="POST", ends=False)
+    request = http2_server.last
+    proxy.lines_of("/work", 1)
+    assert free(proxy) == SLOTS - 1 and request.reset is None
+    until(lambda: request.reset, "the stream to be reset")
+    assert request.reset == "CANCEL" and not request.is_whole
+    wait_for_free(proxy, SLOTS)
+
+
+def test_bytes_of_a_body_that_wait_for_the_server_are_dropped(start, http2_server):
+    http2_server.settings = {SettingsFrame.INITIAL_WINDOW_SIZE: 10}
+    proxy = start(policy2(http2_server))
+    with Http2Client(proxy.address) as client:
+        first = client.begin(path="/first")  # from then on the proxy knows the window
+        http2_server.wait_for(1)
+        http2_server.last.peer.answer(http2_server.last.stream)
+        assert client.answer(first).status == 200
+        stream = client.begin(path="/work", method="POST", ends=False)
+        client.data(stream, b"x" * 1000, ends=True)
+        until(lambda: len(http2_server.last.body) == 10, "a part of the body")
+        client.reset(stream)
+        proxy.lines_of("/work", 1)
+    request = http2_server.last
+    request.peer.send(WindowUpdateFrame(request.stream, window_increment=1000), PingFrame(0, opaque_data=b"x" * 8))
+    until(lambda: any(isinstance(frame, PingFrame) for frame in request.peer.frames), "the PING to be answered")
+    assert len(request.body) == 10 and not request.is_whole and request.reset is None
+    assert free(proxy) == SLOTS - 1
+    request.peer.answer(request.stream)
+    wait_for_free(proxy, SLOTS)
+
+
+def test_a_call_that_is_being_answered_is_cancelled_at_once(start, http2_server):
+    proxy = start(policy2(http2_server))
+    with Http2Client(proxy.address) as client:
+        stream = client.begin(path="/work", method="POST", ends=False, more=GRPC)
+        client.data(stream, CALL, ends=True)
+        http2_server.wait_for(1)
+        request = http2_server.last
+        request.peer.head(request.stream, fields=GRPC[:1])
+        client.read_until(lambda: client.answer_of(stream).heads)
+        client.reset(stream)
+        until(lambda: request.reset == "CANCEL", "the call to be cancelled")
+        wait_for_free(proxy, SLOTS)
+
+
+def test_a_call_without_slots_is_cancelled_at_once(start, http2_server):
+    proxy = start(f"listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}\n"
+                  f"upstreams: {{api: {{servers: '{http2_server.url}'}}}}\nroutes: [{{upstream: api}}]\n")
+    with Http2Client(proxy.address) as client:
+        stream = client.begin(path="/work", method="POST", ends=False, more=GRPC)
+        client.data(stream, CALL, ends=True)
+        http2_server.wait_for(1)
+        client.reset(stream)
+        until(lambda: http2_server.last.reset == "CANCEL", "the call to be cancelled")

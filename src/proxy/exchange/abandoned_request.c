@@ -8,7 +8,8 @@
  * with the answer's head. It releases the slots and closes the connection when the answer or the
  * connection has ended, when more than ABANDONED_BYTES_MAX of a body have come, or when
  * timeout.response has passed since the client left; without slots, behind the head. The server is
- * not informed that the client has left: many servers close the connection then and work on.
+ * not informed that the client has left: many servers close the connection then and work on, and
+ * by HTTP/2 nothing would tell when they have ended a request that was reset.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
@@ -186,15 +187,14 @@ static bool awaits_cost(const struct exchange *exchange)
            settlement_awaits_cost(&exchange->admission);
 }
 
-/* Whether a server may go on working for @exchange without its client. Event streams and tunnels
- * are excluded: their connections are closed, so their servers learn at once that the client has
- * left. */
+/* Whether a server may go on working for @exchange without its client. Event streams, calls of gRPC
+ * that are being answered, and tunnels are excluded: their connections are closed, or their streams
+ * reset, so their servers learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
-    const struct upstream *upstream = exchange->upstream;
     return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
-           !exchange->is_event_stream && !upstream_owes_head(upstream) &&
-           (upstream->stream_ops != NULL || !stream_is_unoffered(&upstream->stream));
+           !exchange->is_event_stream && !exchange->is_call_answered &&
+           upstream_is_at_work(exchange->upstream);
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -234,6 +234,22 @@ static void charge_most(struct exchange *exchange, const struct cost_spec *cost)
     }
 }
 
+/* Begin @abandoned, with the connection of @exchange. False: it cannot be handed over. */
+static bool take_upstream(struct abandoned_request *abandoned, const struct exchange *exchange)
+{
+    struct upstream *upstream = exchange->upstream;
+    *abandoned = (struct abandoned_request){.user = exchange->upstream_user, .upstream = upstream};
+    abandoned->user.events = &EVENTS;
+    abandoned->user.response = &abandoned->response;
+    abandoned->user.fields = abandoned->fields;
+    abandoned->user.n_trailers = 0;
+    if (upstream->stream_ops == NULL &&
+        (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
+        stream_shutdown(&upstream->stream); /* the server waits for no more of it */
+    }
+    return upstream_hand_over(upstream, &abandoned->user);
+}
+
 bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
@@ -242,8 +258,7 @@ bool abandoned_request_take(struct exchange *exchange)
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
     const bool is_needed = cost != NULL || admission_has_slots(&exchange->admission);
-    if (!is_needed || exchange->upstream->stream_ops != NULL) {
-        charge_most(exchange, cost); /* by HTTP/2 the server is told at once */
+    if (!is_needed) {
         return false;
     }
     const size_t fields_bytes = exchange->upstream_user.n_fields_max * sizeof(struct field);
@@ -251,30 +266,20 @@ bool abandoned_request_take(struct exchange *exchange)
         counter_read(&env->meters->abandoned) < ABANDONED_REQUESTS_MAX
             ? malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission))
             : NULL;
-    if (abandoned == NULL) {
+    if (abandoned == NULL || !take_upstream(abandoned, exchange)) {
+        free(abandoned);
         settlement_forget_slots(&exchange->admission);
         charge_most(exchange, cost);
         return false;
     }
-    *abandoned = (struct abandoned_request){
-        .user = exchange->upstream_user,
-        .upstream = exchange->upstream,
-        .config = exchange_config_acquire(exchange->config),
-        .cost = cost,
-    };
-    abandoned->user.events = &EVENTS;
-    abandoned->user.response = &abandoned->response;
-    abandoned->user.fields = abandoned->fields;
+    abandoned->config = exchange_config_acquire(exchange->config);
+    abandoned->cost = cost;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
     counter_up(&env->meters->abandoned);
     timeout_init(&abandoned->timeout, on_timeout);
     timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
                 clock_monotonic_us());
-    if (!exchange->is_request_sent || stream_is_blocked(&abandoned->upstream->stream)) {
-        stream_shutdown(&abandoned->upstream->stream); /* the server waits for no more of it */
-    }
-    upstream_hand_over(abandoned->upstream, &abandoned->user);
     loop_task_init(&abandoned->start, on_start);
     loop_at_iteration_end(env->loop, &abandoned->start);
     return true;

@@ -591,10 +591,19 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
     upstream_enter_idle(upstream, now_us);
 }
 
-void upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
+bool upstream_is_at_work(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL
+               ? upstream->stream_ops->is_at_work(upstream)
+               : !upstream_owes_head(upstream) && !stream_is_unoffered(&upstream->stream);
+}
+
+bool upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
 {
     assert(upstream->phase == UPSTREAM_AWAITING || upstream->phase == UPSTREAM_STREAMING);
-    assert(upstream->stream_ops == NULL);
+    if (upstream->stream_ops != NULL) {
+        return upstream->stream_ops->hand_over(upstream, user);
+    }
     upstream->user = user;
     stream_give_up_writing(&upstream->stream);
     sender_drop_head(&upstream->out);
@@ -602,4 +611,5 @@ void upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
     upstream->parser.fields = user->fields;
     upstream->inbox.is_small = true;
     upstream->inbox.takes_pipe = false;
+    return true;
 }

@@ -156,7 +156,6 @@ MUST_USE enum stream_result upstream_send(struct upstream *upstream, const struc
 /* Send the bytes in @pipe. They belong to a body of known length and are not its end; the head must
  * have been sent. With STREAM_BLOCKED @pipe stays borrowed until on_drained(). */
 MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct pipe *pipe);
-
 /* Send the head of a request without a body by the outbox, together with other output of this
  * loop iteration: STREAM_DONE although it is not written yet, or STREAM_BROKEN. */
 MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
@@ -166,7 +165,6 @@ MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 bool upstream_is_unprocessed(const struct upstream *upstream);
 bool upstream_is_securing(const struct upstream *upstream);
 const char *upstream_alert(const struct upstream *upstream);
-
 /* A write has failed: read what the server has sent before. */
 void upstream_read_rest(struct upstream *upstream);
 /* Keep the trailers of the answer in @memory, of TRAILER_BYTES_MAX; and how many bytes they are. */
@@ -190,10 +188,12 @@ void upstream_pump(struct upstream *upstream);
  * if both sides allow it. Otherwise close it. */
 void upstream_release(struct upstream *upstream, uint64_t now_us);
 
+/* Whether the server has a part of the request, and owes a part of the answer. */
+bool upstream_is_at_work(const struct upstream *upstream);
 /* Transfer the request to @user, which has as many fields as the previous user. The rest of the
- * request is not written. From the next upstream_pump() on, @user gets the rest of the response. */
-void upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
-
+ * request is not written: the server may see its end by HTTP/1.1 alone. From the next
+ * upstream_pump() on, @user gets the rest of the response. False: a head is just being read. */
+MUST_USE bool upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
 /* The request is over, or the idle connection is not wanted: close it. */
 void upstream_close(struct upstream *upstream);
 

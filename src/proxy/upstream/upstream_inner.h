@@ -48,6 +48,8 @@ struct upstream_stream_ops {
     void (*keep_trailers)(struct upstream *upstream, char *memory);
     size_t (*trailer_bytes)(const struct upstream *upstream);
     bool (*is_held_back)(const struct upstream *upstream);
+    bool (*is_at_work)(const struct upstream *upstream);
+    bool (*hand_over)(struct upstream *upstream, struct upstream_user *user);
 };
 
 extern const struct stream_handler UPSTREAM_HANDLER;

@@ -633,6 +633,30 @@ static bool is_held_back(const struct upstream *upstream)
     return !stream->is_whole && stream->stream.untaken >= UPSTREAM_STREAM_WINDOW / 2;
 }
 
+static bool is_at_work(const struct upstream *upstream)
+{
+    const struct upstream_stream *stream = const_stream_of(upstream);
+    return stream->stream.session != NULL && !http2_stream_is_unprocessed(&stream->stream) &&
+           !stream->is_whole;
+}
+
+/* The end of the request is not sent, where a part of the body is missing: the server would take
+ * the request for whole. */
+static bool hand_over(struct upstream *upstream, struct upstream_user *user)
+{
+    struct upstream_stream *stream = upstream_stream_of(upstream);
+    if (upstream_http2_of(stream)->room.stream == &stream->stream) {
+        return false; /* the head is written to memory of the user before */
+    }
+    http2_stream_stop_sending(&stream->stream);
+    stream->n_pieces = 0;
+    stream->next_piece = 0;
+    stream->is_sending = false;
+    stream->trailers = NULL;
+    upstream->user = user;
+    return true;
+}
+
 /* --- the beginning --- */
 
 static void die(struct loop_task *task)
@@ -651,6 +675,8 @@ static const struct upstream_stream_ops OPS = {
     .keep_trailers = keep_trailers,
     .trailer_bytes = trailer_bytes_of,
     .is_held_back = is_held_back,
+    .is_at_work = is_at_work,
+    .hand_over = hand_over,
 };
 
 struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user)
