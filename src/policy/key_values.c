@@ -1,5 +1,6 @@
 #include "policy/key_values.h"
 
+#include "http/signed_value.h"
 #include "http/values.h"
 #include "jwt/token.h"
 #include "tls/client_certificate.h"
@@ -131,6 +132,36 @@ static struct span read_all(const struct key_term *term, const struct request_vi
     return SPAN("all");
 }
 
+/* --- signed tokens --- */
+
+/* Whether @value may be a signed token: the ordinary case costs a comparison of its first bytes. */
+static bool may_be_signed(struct span value)
+{
+    return UNLIKELY(signed_value_begins(value));
+}
+
+/* Normalise the signed token that is the end of @value, from @start on. False: no room, or servers
+ * disagree on it. */
+COLD static bool normalise_signed(struct span *value, size_t start, const struct key_term *term,
+                                  struct key_scratch *scratch)
+{
+    const bool is_cookie = KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_COOKIE;
+    char *out = scratch->bytes + scratch->used;
+    const size_t room = sizeof(scratch->bytes) - scratch->used;
+    struct span token = span_of(value->data + start, value->len - start);
+    const char *written = token.data;
+    if (!signed_value_normalise(&token, is_cookie, out + (start < room ? start : room),
+                                start < room ? room - start : 0)) {
+        return false;
+    }
+    if (token.data != written) {
+        memcpy(out, value->data, start);
+        *value = span_of(out, start + token.len);
+        scratch->used += value->len;
+    }
+    return true;
+}
+
 /* --- fields --- */
 
 /* Python treats NEL and the no-break space of Latin-1 as white space between scheme and
@@ -148,7 +179,8 @@ static char capital(char c, bool is_first)
 
 /* Write credentials with the scheme capitalised as in `Bearer`, followed by one space. Credentials
  * in this form are not copied. False: no room. */
-static bool normalise_credentials(struct span *credentials, struct key_scratch *scratch)
+static bool normalise_credentials(struct span *credentials, const struct key_term *term,
+                                  struct key_scratch *scratch)
 {
     const struct span value = *credentials;
     size_t scheme = 0;
@@ -160,7 +192,7 @@ static bool normalise_credentials(struct span *credentials, struct key_scratch *
     const struct span rest = value_trim(span_of(value.data + scheme, value.len - scheme));
     if (rest.len == 0 ||
         (is_same && rest.data == value.data + scheme + 1 && value.data[scheme] == ' ')) {
-        return true;
+        return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
     }
     if (value.len + 1 > sizeof(scratch->bytes) - scratch->used) {
         return false;
@@ -173,7 +205,7 @@ static bool normalise_credentials(struct span *credentials, struct key_scratch *
     memcpy(out + scheme + 1, rest.data, rest.len);
     scratch->used += scheme + 1 + rest.len;
     *credentials = span_of(out, scheme + 1 + rest.len);
-    return true;
+    return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
 }
 
 /* False: no room. */
@@ -181,7 +213,10 @@ static bool normalise_field(const struct key_term *term, struct span *value,
                             struct key_scratch *scratch)
 {
     *value = value_trim(*value);
-    return !term->is_credentials || normalise_credentials(value, scratch);
+    if (may_be_signed(*value)) {
+        return normalise_signed(value, 0, term, scratch);
+    }
+    return !term->is_credentials || normalise_credentials(value, term, scratch);
 }
 
 static void read_header(struct reading *reading, const struct head *head,
@@ -225,6 +260,11 @@ static bool add_readings(struct reading *reading, decode_fn *decode, struct span
         scratch->used += value.len < room / n ? n * value.len : room;
     }
     for (size_t i = 0; i < n; i++) {
+        if (may_be_signed(readings[i]) &&
+            !normalise_signed(&readings[i], 0, reading->term, scratch)) {
+            reading->is_refused = true;
+            return false;
+        }
         if (!add(reading, readings[i])) {
             return false;
         }
@@ -341,7 +381,11 @@ struct span key_value_normalise(const struct key_term *term, struct span value,
     }
     if (origin == KEY_FROM_COOKIE &&
         cookie_decode(value_trim(value), scratch->bytes, sizeof(scratch->bytes), readings, &n)) {
-        return readings[0];
+        value = readings[0];
+        scratch->used = value.data == scratch->bytes ? value.len : 0;
+    }
+    if ((origin == KEY_FROM_COOKIE || origin == KEY_FROM_QUERY) && may_be_signed(value)) {
+        return normalise_signed(&value, 0, term, scratch) ? value : SPAN("");
     }
     return value;
 }

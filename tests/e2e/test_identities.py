@@ -1,6 +1,7 @@
 """One identity is one bucket: whatever value of a header, cookie or parameter a server behind reads, a
 limit by that value is charged for it, or the request is refused."""
 
+import base64
 import http.cookies
 import random
 import re
@@ -83,6 +84,40 @@ def test_the_scheme_and_the_space_behind_it_have_many_spellings_and_one_bucket(p
     buckets = Buckets(proxy, "/token", ([("Authorization", "Bearer tok")], ""))
     assert buckets.is_charged(("Authorization", value))
     assert not buckets.is_charged(("Authorization", "Bearer TOK"))
+
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+SESSION = ".eJyrVipKzUlNLlGyUkoqLUlVqgUANbQF2A.ZwAAAA.kYNjRMfPL9a1ccVDs5F3Ry6wD2E"
+SPELLINGS_OF_A_SIGNATURE = [lambda text: text[:-5] + "!!!!" + text[-5:], lambda text: text + "~~~~",
+                            lambda text: text + "==", lambda text: text[:-1] + chr(ord(text[-1]) + 1),
+                            lambda text: text[:-9] + ":" + text[-9:]]
+
+
+def sent(path, value):
+    """The fields and the query in which @value is the identity at @path."""
+    fields = {"/token": [("Authorization", f"Bearer {value}")], "/header": [("X-Api-Key", value)],
+              "/cookie": [("Cookie", f"sid={value}")]}
+    return fields.get(path, []), "?k=" + urllib.parse.quote(value) if path == "/query" else ""
+
+
+@pytest.mark.parametrize("path", ["/token", "/header", "/cookie", "/query"])
+@pytest.mark.parametrize("plain", [TOKEN, SESSION], ids=["jwt", "session"])
+def test_every_spelling_of_a_signature_is_one_bucket(proxy, path, plain):
+    buckets = Buckets(proxy, path, sent(path, plain))
+    for spell_it in SPELLINGS_OF_A_SIGNATURE:
+        fields, query = sent(path, spell_it(plain))
+        assert buckets.is_charged(*fields, query=query), fields or query
+    fields, query = sent(path, plain[:-2] + "zQ")
+    assert buckets.is_charged(*fields, query=query) is False
+    fields, query = sent(path, plain.replace(".ey", ".fy").replace(".Zw", ".Yw"))
+    assert buckets.is_charged(*fields, query=query) is False
+
+
+@pytest.mark.parametrize("path", ["/token", "/header", "/cookie", "/query"])
+@pytest.mark.parametrize("behind", ["=AAAA", " x", ", x"])
+def test_a_signature_whose_end_servers_disagree_on_is_refused(proxy, path, behind):
+    fields, query = sent(path, TOKEN + behind)
+    assert proxy.ask("GET", path + query, fields).status == 400
 
 
 def test_credentials_too_long_to_be_normalised_are_refused(start):
@@ -257,6 +292,41 @@ def go_reads(line):
             if not re.search(r'[";\\]', value):
                 return value
     return None
+
+
+def python_decodes(signature):
+    """As PyJWT and itsdangerous do."""
+    octets = signature.encode("latin-1")
+    try:
+        return base64.urlsafe_b64decode(octets + b"=" * (-len(octets) % 4))
+    except ValueError:
+        return None
+
+
+def php_decodes(signature):
+    """As base64_decode does: what is no letter is skipped, the padding too."""
+    letters = re.sub("[^A-Za-z0-9+/]", "", signature.replace("-", "+").replace("_", "/"))
+    return base64.b64decode(letters[:len(letters) - (len(letters) % 4 == 1)] + "==")
+
+
+def test_no_random_spelling_of_a_signature_leads_a_server_around_the_limit(proxy, seed):
+    random_ = random.Random(seed)
+    buckets = Buckets(proxy, "/cookie", sent("/cookie", TOKEN))
+    text, dot, signature = TOKEN.rpartition(".")
+    n_read = 0
+    for _ in range(400):
+        letters = list(signature)
+        for _ in range(random_.randrange(1, 4)):
+            at = random_.choice([len(letters), len(letters) - 1, random_.randrange(len(letters))])
+            letters[at:at + random_.randrange(2)] = random_.choice("=~!-+_/klmn# ")
+        spelling = "".join(letters)
+        readers = [decode.__name__ for decode in (python_decodes, php_decodes)
+                   if decode(spelling) == python_decodes(signature)]
+        if readers:
+            n_read += 1
+            assert buckets.is_charged(("Cookie", f"sid={text}{dot}{spelling}")) in (True, None), (
+                spelling, readers)
+    assert n_read > 30
 
 
 def spell(random_, value):
