@@ -20,6 +20,10 @@
 struct address client_address_find(const struct policy *policy, const struct address *peer,
                                    const struct head *request);
 
+/* The field that names the client of a @request from a trusted proxy: X-Forwarded-For if it has a
+ * member, else Forwarded. */
+enum field_id client_address_field(const struct head *request);
+
 /* --- explanation --- */
 
 enum client_hop_kind {

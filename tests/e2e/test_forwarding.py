@@ -87,9 +87,22 @@ def test_a_trusted_peers_forwarding_fields_are_appended_to(start, upstream):
     assert upstream.last.get("X-Forwarded-For") == "192.0.2.1, 192.0.2.2, 127.0.0.1"
     assert upstream.last.get("X-Forwarded-Proto") == "https"
     assert upstream.last.get("X-Forwarded-Host") == "www.test"
-    assert upstream.last.get("X-Real-IP") == "192.0.2.1"
+    assert upstream.last.get("X-Real-IP") == "192.0.2.2"
     assert upstream.last.get("Forwarded") == (
-        'for=192.0.2.1, for=127.0.0.1;host="api.test";proto=http')
+        'for=192.0.2.2;host="www.test";proto=https, for=127.0.0.1;host="api.test";proto=http')
+
+
+@pytest.mark.parametrize("theirs, client", [("X-Forwarded-For: 198.51.100.7", "198.51.100.7"),
+                                            ("X-Forwarded-For: garbage", "127.0.0.1"),
+                                            ("Forwarded: for=198.51.100.7", "198.51.100.7")])
+def test_the_client_that_is_counted_is_the_one_that_the_server_hears_of(start, upstream, theirs, client):
+    proxy = start(simple(upstream, "trusted_proxies: 127.0.0.1\n"))
+    other = [] if theirs.startswith("Forwarded") else [("Forwarded", "for=127.0.0.9;proto=https")]
+    proxy.ask(host="api.test", fields=[tuple(theirs.split(": ")), ("X-Real-IP", "127.0.0.9"), *other])
+    assert proxy.log_lines(1)[0]["client"] == client
+    assert upstream.last.get("X-Real-IP") == client
+    for name in ("X-Forwarded-For", "Forwarded"):
+        assert client in upstream.last.get(name) and "127.0.0.9" not in upstream.last.get(name)
 
 
 MADE_ID = re.compile("[0-9a-f]{32}")

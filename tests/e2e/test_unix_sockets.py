@@ -144,8 +144,8 @@ def test_what_upstreams_are_told_of_such_a_client(start, start_upstream, path, t
     proxy = start(f'listen: "unix:{path}"\ntrusted_proxies: {trusted}\nupstream: {upstream.url}\n')
     proxy.ask(fields={"X-Forwarded-For": sent} if sent else {})
     assert upstream.last.get("X-Forwarded-For") == told
-    assert upstream.last.get("X-Real-IP") == "unknown"
-    assert upstream.last.get("Forwarded").startswith("for=unknown;")
+    assert upstream.last.get("X-Real-IP") == told
+    assert upstream.last.get("Forwarded") == f'for={told};host="a.test";proto=http'
 
 
 # --- towards servers ---

@@ -193,6 +193,13 @@ struct address client_address_find(const struct policy *policy, const struct add
                : *peer;
 }
 
+enum field_id client_address_field(const struct head *request)
+{
+    struct hops hops = {.n_items = 0};
+    gather_hops(&hops, request, FIELD_X_FORWARDED_FOR);
+    return hops.n_items > 0 ? FIELD_X_FORWARDED_FOR : FIELD_FORWARDED;
+}
+
 struct address client_address_walk(const struct policy *policy, const struct address *peer,
                                    const struct head *request, struct client_walk *walk)
 {

@@ -3,6 +3,7 @@
 #include "http/head_builder.h"
 #include "policy/edits.h"
 #include "policy/read_fields.h"
+#include "proxy/client_address.h"
 #include "proxy/core/via.h"
 #include "proxy/exchange/hop_by_hop.h"
 #include "proxy/upstream/upstream_server.h"
@@ -81,17 +82,69 @@ static void write_request_line(const struct exchange *exchange, struct text *tex
     text_add_literal(text, " HTTP/1.1\r\n");
 }
 
-/* Write "Name: " and the members from trusted proxies so far. False: append no member, because the
- * peer is a unix socket: its "unknown" would hide the earlier members from the next reader of the
- * list. */
-static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+static struct span protocol_of(const struct exchange *exchange)
 {
-    bool has_members = false;
-    text_add(text, field_name(id));
-    text_add_literal(text, ": ");
-    if (!exchange->evaluation.view.peer_is_trusted) {
+    return exchange->client->tls != NULL ? SPAN("https") : SPAN("http");
+}
+
+/* Write an element of Forwarded. @node: an address, or `unknown`. @host, @proto: empty if they are
+ * not known. */
+static void write_element(struct span node, bool is_ipv6, struct span host, struct span proto,
+                          struct text *text)
+{
+    text_add_literal(text, "for=");
+    text_add(text, is_ipv6 ? SPAN("\"[") : SPAN(""));
+    text_add(text, node);
+    text_add(text, is_ipv6 ? SPAN("]\"") : SPAN(""));
+    if (host.len > 0) {
+        /* A Host contains no byte that ends the quotes: see target_is_host(). */
+        text_add_literal(text, ";host=\"");
+        text_add(text, host);
+        text_add_literal(text, "\"");
+    }
+    if (proto.len > 0) {
+        text_add_literal(text, ";proto=");
+        text_add(text, proto);
+    }
+}
+
+/* Begin the list @id with the client, whom a trusted proxy names in the other field: it may have
+ * let this one through as the client sent it. False: nothing was written, as the client is the
+ * peer. */
+COLD static bool begin_anew(const struct exchange *exchange, enum field_id id, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    const struct address *client = &exchange->evaluation.view.client;
+    const struct field *field = head_find(request, FIELD_X_FORWARDED_HOST);
+    const bool is_last = exchange->peer.family == ADDRESS_NONE;
+    struct span host = is_last ? request->host : SPAN("");
+    struct span proto = is_last ? protocol_of(exchange) : SPAN("");
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text address = text_of(buffer, sizeof(buffer));
+    if (address_equals(client, &exchange->peer)) {
+        return false;
+    }
+    address_write(client, &address);
+    if (id == FIELD_X_FORWARDED_FOR) {
+        text_add(text, text_span(&address));
         return true;
     }
+    if (field != NULL && target_is_host(field->value)) {
+        host = field->value;
+    }
+    field = head_find(request, FIELD_X_FORWARDED_PROTO);
+    if (field != NULL && (span_equals_ignore_case(field->value, SPAN("https")) ||
+                          span_equals_ignore_case(field->value, SPAN("http")))) {
+        proto = field->value;
+    }
+    write_element(text_span(&address), client->family == ADDRESS_IPV6, host, proto, text);
+    return true;
+}
+
+/* Write the members of the list that came from trusted proxies. False: there are none. */
+COLD static bool copy_members(const struct exchange *exchange, enum field_id id, struct text *text)
+{
+    bool has_members = false;
     for (size_t i = 0; i < exchange->request.n_fields; i++) {
         const struct field *field = &exchange->request.fields[i];
         if (field->id == id && field->value.len > 0) {
@@ -100,6 +153,21 @@ static bool begin_list(const struct exchange *exchange, enum field_id id, struct
             has_members = true;
         }
     }
+    return has_members;
+}
+
+/* Write "Name: " and the members of the list so far. False: append no member, because the peer is a
+ * unix socket: its "unknown" would hide the earlier members from the next reader of the list. */
+static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+{
+    text_add(text, field_name(id));
+    text_add_literal(text, ": ");
+    if (!exchange->evaluation.view.peer_is_trusted) {
+        return true;
+    }
+    const bool has_members = client_address_field(&exchange->request) == id
+                                 ? copy_members(exchange, id, text)
+                                 : begin_anew(exchange, id, text);
     const bool is_to_follow = !has_members || exchange->peer.family != ADDRESS_NONE;
     text_add(text, has_members && is_to_follow ? SPAN(", ") : SPAN(""));
     return is_to_follow;
@@ -116,23 +184,24 @@ static void write_single(const struct exchange *exchange, enum field_id id, stru
 
 static void write_forwarded(const struct exchange *exchange, struct span peer, struct text *text)
 {
-    const bool is_ipv6 = exchange->peer.family == ADDRESS_IPV6;
-    if (!begin_list(exchange, FIELD_FORWARDED, text)) {
-        text_add_literal(text, "\r\n");
-        return;
+    if (begin_list(exchange, FIELD_FORWARDED, text)) {
+        write_element(peer, exchange->peer.family == ADDRESS_IPV6, exchange->request.host,
+                      protocol_of(exchange), text);
     }
-    text_add_literal(text, "for=");
-    text_add(text, is_ipv6 ? SPAN("\"[") : SPAN(""));
-    text_add(text, peer);
-    text_add(text, is_ipv6 ? SPAN("]\"") : SPAN(""));
-    if (exchange->request.host.len > 0) {
-        /* A Host contains no byte that ends the quotes: see target_is_host(). */
-        text_add_literal(text, ";host=\"");
-        text_add(text, exchange->request.host);
-        text_add_literal(text, "\"");
+    text_add_literal(text, "\r\n");
+}
+
+/* X-Real-IP: the client that is counted, whatever the peer says of it. */
+static void write_real_ip(const struct exchange *exchange, struct span peer, struct text *text)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text client = text_of(buffer, sizeof(buffer));
+    if (UNLIKELY(exchange->evaluation.view.peer_is_trusted) &&
+        exchange->evaluation.view.client.family != ADDRESS_NONE) {
+        address_write(&exchange->evaluation.view.client, &client);
+        peer = text_span(&client);
     }
-    text_add(text,
-             exchange->client->tls != NULL ? SPAN(";proto=https\r\n") : SPAN(";proto=http\r\n"));
+    message_write_field(text, field_name(FIELD_X_REAL_IP), peer);
 }
 
 COLD static void write_client_certificate(const struct exchange *exchange, struct text *text)
@@ -179,14 +248,13 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
         text_add_literal(text, "\r\n");
     }
     if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
-        write_single(exchange, FIELD_X_FORWARDED_PROTO,
-                     exchange->client->tls != NULL ? SPAN("https") : SPAN("http"), text);
+        write_single(exchange, FIELD_X_FORWARDED_PROTO, protocol_of(exchange), text);
     }
     if ((edited & BIT(X_FORWARDED_HOST)) == 0 && exchange->request.host.len > 0) {
         write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);
     }
     if ((edited & BIT(X_REAL_IP)) == 0) {
-        write_single(exchange, FIELD_X_REAL_IP, peer_text, text);
+        write_real_ip(exchange, peer_text, text);
     }
     if ((edited & BIT(FORWARDED)) == 0) {
         write_forwarded(exchange, peer_text, text);

@@ -89,10 +89,33 @@ static const struct {
     {"what a trusted peer says is kept and appended to", "10.0.0.1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 10.0.0.9\r\n"
      "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
-     "Forwarded: for=1.1.1.1\r\nX-Request-ID: r1\r\n\r\n",
+     "X-Request-ID: r1\r\n\r\n",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 10.0.0.9, 10.0.0.1\r\n"
      "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
+     "Forwarded: for=1.1.1.1;host=\"front\";proto=https, for=10.0.0.1;host=\"a\";proto=http\r\n"
+     "X-Request-ID: r1\r\nVia: 1.1 sluice-010203040506\r\n\r\n"},
+    {"of a peer that names the client in X-Forwarded-For no other field names him", "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 127.0.0.1\r\n"
+     "Forwarded: for=10.9.9.9;host=evil;proto=https\r\nX-Forwarded-Host: \"evil\"\r\n"
+     "X-Forwarded-For: 127.0.0.1, 1.1.1.1\r\nX-Forwarded-Proto: gopher\r\n"
+     "X-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 127.0.0.1, 1.1.1.1, 10.0.0.1\r\n"
+     "X-Forwarded-Proto: gopher\r\nX-Forwarded-Host: \"evil\"\r\nX-Real-IP: 1.1.1.1\r\n"
      "Forwarded: for=1.1.1.1, for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
+    {"the client of Forwarded begins the other list", "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 127.0.0.1\r\nX-Forwarded-For: ,\r\n"
+     "Forwarded: for=\"[2001:db9::1]:80\"\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 2001:db9::1, 10.0.0.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 2001:db9::1\r\n"
+     "Forwarded: for=\"[2001:db9::1]:80\", for=10.0.0.1;host=\"a\";proto=http\r\n"
+     "X-Request-ID: r1\r\nVia: 1.1 sluice-010203040506\r\n\r\n"},
+    {"a peer that names no client is the client", "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 1.1.1.1\r\nX-Forwarded-For: unknown\r\n"
+     "Forwarded: for=1.1.1.1\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: unknown, 10.0.0.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 10.0.0.1\r\n"
+     "Forwarded: for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
      "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"an address of IPv6 is quoted where it must be", "2001:db8::1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\n\r\n",
