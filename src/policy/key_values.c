@@ -60,7 +60,10 @@ static struct span read_certificate(const struct key_term *term, const struct re
     if (request->tls == NULL || request->tls->certificate == NULL) {
         return SPAN("");
     }
-    return request->tls->certificate->facts[KEY_SOURCE_ROWS[term->source].detail];
+    const struct client_certificate *certificate = request->tls->certificate;
+    return term->source == KEY_CLIENT_CERT && certificate->identity.len > 0
+               ? certificate->identity
+               : certificate->facts[KEY_SOURCE_ROWS[term->source].detail];
 }
 
 static struct span read_path(const struct key_term *term, const struct request_view *request,

@@ -148,7 +148,9 @@ static bool certificate_matches(const struct connection_match *match,
     const struct client_certificate *certificate =
         request->tls != NULL ? request->tls->certificate : NULL;
     for (size_t i = 0; i < CERTIFICATE_FACTS && certificate != NULL; i++) {
-        if (!fact_matches(&match->facts[i], certificate->facts[i])) {
+        if (!fact_matches(&match->facts[i], certificate->facts[i]) &&
+            (i != CERTIFICATE_FINGERPRINT || certificate->twin.len == 0 ||
+             !fact_matches(&match->facts[i], certificate->twin))) {
             return false;
         }
     }

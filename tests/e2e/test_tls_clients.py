@@ -302,6 +302,66 @@ def test_routes_match_the_scheme_and_the_certificate(start, authority):
             assert client.ask(host="two.test").body == wanted
 
 
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
+
+
+def element(der, at):
+    """The tag, the content and the end of the element of DER at @at."""
+    length, start = der[at + 1], at + 2
+    if length & 0x80:
+        start += length & 0x7f
+        length = int.from_bytes(der[at + 2:start], "big")
+    return der[at], der[start:start + length], start + length
+
+
+def encoded(tag, content):
+    length = len(content).to_bytes(2, "big").lstrip(b"\0")
+    return bytes([tag]) + (b"" if len(content) < 128 else bytes([0x80 | len(length)])) + length + content
+
+
+def with_other_signature(pem):
+    """A certificate that ECDSA signed, with n - s for s: the signature holds, and needs no key."""
+    der = ssl.PEM_cert_to_DER_cert(pem)
+    content = element(der, 0)[1]
+    algorithm = element(content, element(content, 0)[2])
+    bits = element(content, algorithm[2])
+    numbers = element(bits[1], 1)[1]
+    r = element(numbers, 0)
+    s = ORDER - int.from_bytes(element(numbers, r[2])[1], "big")
+    number = s.to_bytes(33, "big").lstrip(b"\0")
+    number = b"\0" * (number[0] >> 7) + number
+    signature = encoded(0x30, numbers[:r[2]] + encoded(2, number))
+    return ssl.DER_cert_to_PEM_cert(encoded(0x30, content[:algorithm[2]] + encoded(3, b"\0" + signature)))
+
+
+def test_a_certificate_with_the_other_signature_of_ecdsa_is_the_same_one(start, authority, tmp_path):
+    def openssl(*words):
+        return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, text=True).stdout
+    key, ca, ours, theirs = (tmp_path / name for name in ("a.key", "ca.pem", "ours.pem", "theirs.pem"))
+    openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+    openssl("req", "-x509", "-new", "-key", key, "-days", 2, "-subj", "/CN=ca", "-out", ca)
+    openssl("req", "-new", "-key", key, "-subj", "/CN=bob", "-out", tmp_path / "a.csr")
+    openssl("x509", "-req", "-in", tmp_path / "a.csr", "-CA", ca, "-CAkey", key, "-CAcreateserial", "-days", 2,
+            "-out", ours)
+    theirs.write_text(with_other_signature(ours.read_text()))
+    listed = openssl("x509", "-noout", "-fingerprint", "-sha256", "-in", ours).strip().partition("=")[2]
+    other = openssl("x509", "-noout", "-fingerprint", "-sha256", "-in", theirs).strip().partition("=")[2]
+    assert listed != other
+    proxy = start(listening(authority, f", client: require, client_ca: {ca}") +
+                  "limits: {few: {key: client.cert, rate: 2/day, algorithm: fixed_window, align: first}}\nroutes:\n"
+                  "".join(f"  - {{match: {{path: {path}, client_cert: {{fingerprint: '{fingerprint}'}}}}, "
+                          "respond: {status: 403}}\n" for path, fingerprint in (("/listed", listed), ("/other", other))) +
+                  "  - {limits: few, respond: {status: 200}}\n")
+    statuses = []
+    for certificate in (ours, theirs, ours, theirs):
+        context = context_of(authority)
+        context.load_cert_chain(certificate, key)
+        with SecureClient(proxy, authority, "two.test", context=context) as client:
+            assert [client.ask(path=path, host="two.test").status for path in ("/listed", "/other")] == [403, 403]
+            statuses.append(client.ask(host="two.test").status)
+    assert statuses == [200, 200, 429, 429]
+
+
 FORGED = [("Client-Cert", ":Zm9yZ2Vk:"), ("client-cert-chain", ":Zm9yZ2Vk:"), ("Early-Data", "1"), ("X-Kept", "1")]
 
 
