@@ -40,6 +40,9 @@ struct read_fields {
  * The values of keys are compared where they are read: see key_read(). */
 MUST_USE const char *read_fields_check(const struct read_fields *fields, const struct head *head);
 
+/* Whether servers may take @name for a field that is read. */
+MUST_USE bool read_fields_have(const struct read_fields *fields, struct span name);
+
 /* The order of @fields.items: by length, folded name, name. */
 int read_field_order(const struct read_field *a, const struct read_field *b);
 

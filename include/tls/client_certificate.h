@@ -28,11 +28,11 @@ enum { CERTIFICATE_FACT_BYTES_MAX = 2048 };
  * CERTIFICATE_FACT_BYTES_MAX or has bytes that are not printable. */
 struct client_certificate {
     struct span facts[CERTIFICATE_FACTS];
-    /* The SHA-256 of what the authority signed, in hexadecimal: the same however the signature is
-     * written. Empty: not known, as of a certificate in a log or a test. */
+    /* The SHA-256 of what the authority signed, in hexadecimal: the same however the signature
+     * is written. Empty: not known, as of a certificate in a log or a test. */
     struct span identity;
-    /* The fingerprint with the other signature (r, n-s) that ECDSA takes for (r, s); empty: there is
-     * none, or its curve is not one of NIST's. */
+    /* The fingerprint with the other signature (r, n-s) that ECDSA takes for (r, s); empty: there
+     * is none, or its curve is not one of NIST's. */
     struct span twin;
     struct span field; /* the certificate as the value of Client-Cert: RFC 9440 section 2.2 */
 };

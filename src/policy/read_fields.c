@@ -54,11 +54,16 @@ static bool has_length(const struct read_fields *fields, size_t len)
     return (fields->lengths >> (len % 64) & 1) != 0;
 }
 
+bool read_fields_have(const struct read_fields *fields, struct span name)
+{
+    return has_length(fields, name.len) && find(fields, name) < fields->n_items;
+}
+
 static bool names_one(const struct read_fields *fields, struct span options)
 {
     struct span option;
     while (field_list_next(&options, &option)) {
-        if (has_length(fields, option.len) && find(fields, option) < fields->n_items) {
+        if (read_fields_have(fields, option)) {
             return true;
         }
     }

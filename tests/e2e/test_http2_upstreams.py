@@ -475,3 +475,30 @@ def test_trailers_of_a_request_pass_between_sides_of_http_2(start, start_server,
         trail(client, stream, [("x-sum", "1"), ("content-type", "a/b"), ("x-forwarded-for", "1.2.3.4"), ("host", "b")])
         assert client.answer(stream).status == 200
         assert server.last.body == body and server.last.trailers == [("x-sum", "1")]
+
+
+DROPPED = ["x-api-key", "x_api_key", "x.api.key", "x-mode", "x_mode", "x-user", "x_user", "x-gone", "cookie", "cookie2",
+           "x-forwarded-port", "x_forwarded.foo", "x-real-ip", "proxy-x", "proxy_authorization", "content_type",
+           "set_cookie", "authorization", "client-cert", "forwarded"]
+
+
+def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(start, start_server, connect):
+    server = start_server()
+    proxy = start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        trusted_proxies: [10.0.0.0/8]
+        upstreams: {{api: {{servers: ["{server.url}"]}}}}
+        limits: {{few: {{key: header.x-api-key, rate: 100000/s}}}}
+        routes:
+          - {{match: {{header: {{x-mode: a}}}}, limits: [few], upstream: api}}
+          - {{limits: [few], upstream: api, request: {{set: {{X-User: u}}, remove: [x-gone]}}}}
+        """)
+    client = connect(proxy)
+    for name in [*DROPPED, "x-sum", "x-forwarded", "proxied"]:
+        stream = client.begin(method="POST", more=[("x-api-key", "k")], ends=False)
+        client.data(stream, b"a")
+        client.send(HeadersFrame(stream, client.encoder.encode([(name, "1"), ("x-other", "2")]),
+                                 flags=["END_HEADERS", "END_STREAM"]))
+        assert client.answer(stream).status == 200
+        wanted = [("x-other", "2")] if name in DROPPED else [(name, "1"), ("x-other", "2")]
+        assert server.last.trailers == wanted, name

@@ -348,7 +348,7 @@ def test_a_certificate_with_the_other_signature_of_ecdsa_is_the_same_one(start, 
     other = openssl("x509", "-noout", "-fingerprint", "-sha256", "-in", theirs).strip().partition("=")[2]
     assert listed != other
     proxy = start(listening(authority, f", client: require, client_ca: {ca}") +
-                  "limits: {few: {key: client.cert, rate: 2/day, algorithm: fixed_window, align: first}}\nroutes:\n"
+                  "limits: {few: {key: client.cert, rate: 2/day, algorithm: fixed_window, align: first}}\nroutes:\n" +
                   "".join(f"  - {{match: {{path: {path}, client_cert: {{fingerprint: '{fingerprint}'}}}}, "
                           "respond: {status: 403}}\n" for path, fingerprint in (("/listed", listed), ("/other", other))) +
                   "  - {limits: few, respond: {status: 200}}\n")

@@ -113,11 +113,12 @@ void exchange_on_trailers(struct exchange *exchange, const struct head *trailers
     if (route == NULL || route->upstream == NULL || !route->upstream->may_speak_http2) {
         return;
     }
+    const struct read_fields *read = &exchange->config->policy->read_fields;
     struct field *kept = arena_alloc(arena, (trailers->n_fields + 1) * sizeof(*kept));
     size_t n = 0;
     for (size_t i = 0; kept != NULL && i < trailers->n_fields; i++) {
         const struct field *field = &trailers->fields[i];
-        if (trailer_of_request_passes(field, route)) {
+        if (trailer_of_request_passes(field, read, route)) {
             const struct field copy = {.name = arena_copy(arena, field->name),
                                        .value = arena_copy(arena, field->value)};
             if (copy.name.data == NULL || copy.value.data == NULL) {

@@ -17,21 +17,6 @@ static const uint64_t OURS = BIT(HOST) | BIT(X_FORWARDED_FOR) | BIT(X_FORWARDED_
                              BIT(X_REQUEST_ID) | BIT(CLIENT_CERT) | BIT(CLIENT_CERT_CHAIN) |
                              BIT(EARLY_DATA);
 
-/* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
- * servers fold it. */
-static bool is_x_forwarded(struct span name)
-{
-    static const char START[] = "x-forwarded-";
-    if (name.len < sizeof(START) || read_field_fold(name.data[0]) != START[0]) {
-        return false;
-    }
-    size_t i = 1;
-    while (i < sizeof(START) - 1 && read_field_fold(name.data[i]) == START[i]) {
-        i++;
-    }
-    return i == sizeof(START) - 1;
-}
-
 /* Whether a field of the request is passed on, as far as the route does not edit it. */
 static bool passes(const struct exchange *exchange, const struct field *field)
 {
@@ -39,7 +24,7 @@ static bool passes(const struct exchange *exchange, const struct field *field)
         return false;
     }
     return field->id != FIELD_OTHER || exchange->evaluation.view.peer_is_trusted ||
-           !is_x_forwarded(field->name);
+           !field_is_x_forwarded(field->name);
 }
 
 static void write_host(const struct exchange *exchange, struct text *text)

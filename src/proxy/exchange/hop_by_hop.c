@@ -92,6 +92,7 @@ static const struct span NEVER[] = {
     {"content-location", 16},
     {"content-range", 13},
     {"content-type", 12},
+    {"cookie2", 7},
     {"expires", 7},
     {"location", 8},
     {"pragma", 6},
@@ -154,14 +155,28 @@ static bool may_pass(struct span name, const struct head *response, const struct
            !names(response, FIELD_CONNECTION, name) && !is_redacted(name, route);
 }
 
-bool trailer_of_request_passes(const struct field *field, const struct route *route)
+/* Whether servers may read @folded at the start of @name. */
+static bool starts_with_folded(struct span name, struct span folded)
 {
+    size_t i = 0;
+    while (i < name.len && i < folded.len && read_field_fold(name.data[i]) == folded.data[i]) {
+        i++;
+    }
+    return i == folded.len;
+}
+
+bool trailer_of_request_passes(const struct field *field, const struct read_fields *read,
+                               const struct route *route)
+{
+    static const struct span PROXY = {"proxy-", 6};
     for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
-        if (span_equals_ignore_case(field->name, NEVER[i])) {
+        if (field->name.len == NEVER[i].len && starts_with_folded(field->name, NEVER[i])) {
             return false;
         }
     }
     return field->id == FIELD_OTHER && !field_is_underscore_variant(field->name) &&
+           !field_is_x_forwarded(field->name) && !starts_with_folded(field->name, PROXY) &&
+           !read_fields_have(read, field->name) &&
            (route->edits == NULL || !field_edits_drop(&route->edits->request, field));
 }
 

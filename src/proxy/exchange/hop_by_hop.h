@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "http/head.h"
 #include "policy/policy.h"
+#include "policy/read_fields.h"
 
 /* --- upgrade: the protocols that a request asks for, those that the route lets pass, and the one
  * that the server's answer switches to (RFC 9110 section 7.8) --- */
@@ -31,9 +32,26 @@ MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *r
  * of a request pass from HTTP/2 to HTTP/2 and are dropped else: a client of HTTP/1.1 cannot know
  * that a server takes them (RFC 9110 sections 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
 
+/* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
+ * servers fold it. */
+static inline bool field_is_x_forwarded(struct span name)
+{
+    static const char START[] = "x-forwarded-";
+    if (name.len < sizeof(START) || read_field_fold(name.data[0]) != START[0]) {
+        return false;
+    }
+    size_t i = 1;
+    while (i < sizeof(START) - 1 && read_field_fold(name.data[i]) == START[i]) {
+        i++;
+    }
+    return i == sizeof(START) - 1;
+}
+
 /* Whether the trailer @field of a request may be passed on: none that frames, routes or identifies,
- * or that @route removes or sets itself. */
-bool trailer_of_request_passes(const struct field *field, const struct route *route);
+ * that the policy reads, that only a proxy could say truly, or that @route removes or sets itself,
+ * in any spelling that servers fold into one of those: some merge trailers into the head. */
+bool trailer_of_request_passes(const struct field *field, const struct read_fields *read,
+                               const struct route *route);
 
 /* Whether @request has `TE: trailers`. Connection should list TE beside it (RFC 9110 section
  * 10.1.4), but Go's clients leave that out. */
