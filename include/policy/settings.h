@@ -148,18 +148,15 @@ enum log_target {
 };
 
 /* What a line may have beside what it always has: a bit set of these. */
-enum log_field {
-    LOG_FIELD_QUERY,
-    LOG_FIELD_REFERER,
-    LOG_FIELD_USER_AGENT,
-};
+enum log_field { LOG_FIELD_QUERY, LOG_FIELD_REFERER, LOG_FIELD_USER_AGENT };
 
 struct log_section {
     enum log_format format;
     enum log_target target;
-    struct span path;    /* of the file or socket; empty: stdout */
-    uint32_t fields;     /* bits by enum log_field */
-    uint32_t sample_ppm; /* share of allowed and successful requests that are logged */
+    struct span path;      /* of the file or socket; empty: stdout */
+    uint32_t fields;       /* bits by enum log_field */
+    uint32_t sample_ppm;   /* share of allowed and successful requests that are logged */
+    uint32_t denied_lines; /* a second, of a client, of requests that no server was asked for */
 };
 
 struct max_section {

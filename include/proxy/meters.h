@@ -110,10 +110,9 @@ enum { METER_REFUSALS = 6 };
  * refuse a request for its token, enum token_refusal. */
 enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
 
-/* Number of kinds of evicted connections: enum eviction_kind. */
-enum { METER_EVICTIONS = 4 };
-/* Number of reasons why a TLS handshake fails: enum tls_failure; of versions: enum tls_version. */
-enum { METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
+/* Number of kinds of evicted connections, enum eviction_kind, of reasons why a TLS handshake fails,
+ * enum tls_failure, and of versions, enum tls_version. */
+enum { METER_EVICTIONS = 4, METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
 
 /* Number of kinds of abuse of HTTP/2: enum http2_abuse; of ends of gRPC calls: enum grpc_status. */
 enum { METER_HTTP2_ABUSES = 8, METER_GRPC_STATUSES = 18 };
@@ -147,6 +146,7 @@ struct worker_meters {
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
     struct counter tokens_refused[METER_TOKEN_REFUSALS];
     struct counter slow_uploads, slow_downloads; /* ended by min_upload, by min_download */
+    struct counter lines_left_out;               /* of the access log, for log.denied_lines */
     struct counter abandoned; /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */
     struct store_meters store;
 

@@ -254,6 +254,9 @@ const struct metric METRICS[] = {
             SUM(slow_downloads)),
     COUNTER("log_lines_lost_total", "Lines of the logs that could not be written.",
             .write = write_lines_lost),
+    COUNTER("log_lines_left_out_total",
+            "Lines of refused requests that the access log leaves out, for log.denied_lines.",
+            SUM(lines_left_out)),
 
     /* --- limits --- */
     COUNTER("decisions_total", "What limits said of requests.",

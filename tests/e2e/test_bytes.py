@@ -65,7 +65,7 @@ def start_with_a_recorder(start, start_redis):
         recorders.append(Recorder(start_redis()))
         proxy = start(f"""
             workers: 1
-            log: {log_format}
+            log: {{format: {log_format}, denied_lines: 1000000}}
             trusted_proxies: [127.0.0.1, 10.0.0.0/8]
             store: {{redis: '{recorders[0].url}', deadline: 10s, on_failure: deny}}
             limits:
@@ -114,7 +114,7 @@ def test_a_response_of_any_byte_is_whole_or_502(start, start_upstream):
     answers = [b"HTTP/1.1 200 O%sK\r\nX-A: b%sc\r\nContent-Length: 0\r\n\r\n".replace(
         b"%s", bytes([byte])) for byte in range(256)]
     upstream = start_upstream(lambda peer, request: peer.send(answers[int(request.target[1:])]))
-    proxy = start(f"log: logfmt\nworkers: 1\nupstream: {upstream.url}\n")
+    proxy = start(f"workers: 1\nupstream: {upstream.url}\n")
     with proxy.connect() as client:
         statuses = [str(client.ask(path=f"/{byte}").status) for byte in range(256)]
     assert [line["status"] for line in proxy.log_lines(256)] == statuses

@@ -95,6 +95,46 @@ def test_a_sampled_log_has_every_denial(start, start_upstream):
     assert {len(line["key"]) for line in lines if line["verdict"] == "denied"} == {32}
 
 
+@pytest.mark.parametrize("form", ["logfmt", "json", "combined"])
+def test_denials_of_a_client_have_so_many_lines_a_second(start, start_upstream, form):
+    proxy = start(f"""
+        workers: 1
+        admin: {{listen: 127.0.0.1:0}}
+        log: {{format: {form}, denied_lines: 5, sample: 0%}}
+        limits: {{some: {{key: client.ip, rate: 1/day}}}}
+        upstreams: {{api: {{servers: "{start_upstream().url}"}}}}
+        routes: [{{match: {{path: /none/**}}, limits: [], upstream: api}}, {{limits: [some], upstream: api}}]
+    """)
+    started = time.monotonic()
+    with proxy.connect() as client:
+        assert [client.ask().status for _ in range(301)].count(429) == 300
+        assert {client.ask(path="/%zz").status for _ in range(50)} == {400}
+    until(lambda: "lines of denied requests left out" in proxy.stderr(), "the report")
+    proxy.stop()
+    n_seconds = int(time.monotonic() - started) + 2
+    reports = re.findall(r'msg="lines of denied requests left out" lines=(\d+) clients=1 most_of=127.0.0.1 '
+                         r'lines_of_it=(\d+) limit="(some|)" hint="see log.denied_lines"', proxy.stderr())
+    n_lines = proxy.stdout().count(b"\n")
+    assert 5 <= n_lines <= 5 * n_seconds
+    assert sum(int(n) for n, _, _ in reports) == 350 - n_lines, reports
+    assert all(n == n_of_it for n, n_of_it, _ in reports) and len(reports) <= n_seconds
+
+
+def test_without_lines_for_denials_only_their_number_is_said(start, start_upstream):
+    proxy = start(f"""
+        workers: 1
+        log: {{denied_lines: 0}}
+        limits: {{some: {{key: client.ip, rate: 1/day}}}}
+        upstreams: {{api: {{servers: "{start_upstream().url}"}}}}
+        routes: [{{limits: [some], upstream: api}}]
+    """)
+    assert [proxy.ask().status for _ in range(4)] == [200, 429, 429, 429]
+    assert proxy.log_lines(1)[0]["status"] == "200"
+    proxy.stop()
+    assert proxy.stdout().count(b"\n") == 1
+    assert "lines=3 " in proxy.stderr()
+
+
 def test_the_log_goes_to_syslog(start, tmp_path):
     path = tmp_path / "syslog"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:

@@ -209,6 +209,7 @@ static void compile_log(struct compiler *compiler)
     struct log_section *log = &compiler->policy->log;
     log->format = (enum log_format)spec->format;
     log->sample_ppm = spec->sample_ppm;
+    log->denied_lines = spec->denied_lines;
     if (log->format == LOG_FORMAT_COMBINED) { /* which has them always */
         log->fields = UINT32_C(1) << LOG_FIELD_REFERER | UINT32_C(1) << LOG_FIELD_USER_AGENT;
     }

@@ -115,6 +115,8 @@ static const struct section_field STORE_FIELDS[] = {
 };
 const struct value_type SECTIONS_STORE = SECTION_TYPE(STORE_FIELDS, struct spec_store);
 
+static const struct value_type DENIED_LINES = VALUE_NUMBER_TYPE(0, 1000000);
+
 static const struct section_field LOG_FIELDS[] = {
     {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
      "logfmt, json, combined (as nginx writes it) or off"},
@@ -124,6 +126,8 @@ static const struct section_field LOG_FIELDS[] = {
      "stdout, syslog, or a file that is appended to"},
     {"sample", SHAPE_ONE, &VALUE_SHARE, offsetof(struct spec_log, sample_ppm), "100%", KEY_OPTIONAL,
      "of the requests that were allowed and went well, how many have a line"},
+    {"denied_lines", SHAPE_ONE, &DENIED_LINES, offsetof(struct spec_log, denied_lines), "100",
+     KEY_OPTIONAL, "lines a second, of a client in each worker, of requests that are refused"},
 };
 static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct spec_log, "format");
 

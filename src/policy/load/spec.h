@@ -102,7 +102,7 @@ struct spec_log {
     int format;                  /* enum log_format */
     struct section_items fields; /* enum log_field, as int */
     struct spec_text to;
-    uint32_t sample_ppm;
+    uint32_t sample_ppm, denied_lines;
 };
 
 struct spec_max {

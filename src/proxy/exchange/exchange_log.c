@@ -293,11 +293,36 @@ COLD static void log_combined(const struct exchange *exchange, struct access_log
     access_log_write_combined(log, now_us, &line);
 }
 
+/* The name of the limit that denied the request; empty: none did. */
+static struct span denier_of(const struct exchange *exchange)
+{
+    const struct admission *admission = &exchange->admission;
+    if (admission->lacked != NULL) {
+        return admission->lacked->name;
+    }
+    const struct charge *denied =
+        verdict_of(exchange) == METER_DENIED ? admission_first_denied(admission) : NULL;
+    return denied != NULL ? admission_denier(admission, denied) : SPAN("");
+}
+
+/* Whether the request is one of too many of its client that were refused before a server was asked,
+ * so that the client paid nothing for it. */
+static bool is_left_out(const struct exchange *exchange, struct access_log *log, uint64_t now_us)
+{
+    if (exchange->server != NULL || went_well(exchange) ||
+        access_log_allows_denied(log, client_of(exchange), denier_of(exchange), now_us)) {
+        return false;
+    }
+    counter_up(&exchange->env->meters->lines_left_out);
+    return true;
+}
+
 void exchange_log(const struct exchange *exchange, uint64_t now_us)
 {
     struct access_log *log = exchange->env->log;
     if (!access_log_is_on(log) ||
-        (access_log_is_sampled(log) && went_well(exchange) && !access_log_draw(log))) {
+        (access_log_is_sampled(log) && went_well(exchange) && !access_log_draw(log)) ||
+        is_left_out(exchange, log, now_us)) {
         return;
     }
     if (log->format == LOG_FORMAT_COMBINED) {

@@ -128,6 +128,32 @@ static void on_flush(void *context)
     flush(context);
 }
 
+enum { REPORT_AFTER_US = 1000 * 1000 };
+
+static void report_denied(struct access_log *log)
+{
+    char buffer[ADDRESS_TEXT_MAX];
+    struct text client = text_of(buffer, sizeof(buffer));
+    const struct denied_lines_report report = denied_lines_report(log->denied);
+    if (report.n_lines == 0) {
+        return;
+    }
+    address_write(&report.client, &client);
+    log_info("proxy.access_log", "lines of denied requests left out",
+             "lines=%llu clients=%llu most_of=%.*s lines_of_it=%llu limit=\"%.*s\" "
+             "hint=\"see log.denied_lines\"",
+             (unsigned long long)report.n_lines, (unsigned long long)report.n_clients,
+             SPAN_ARGS(text_span(&client)), (unsigned long long)report.n_most,
+             (int)report.limit_len, report.limit);
+}
+
+static void on_report(void *context)
+{
+    struct access_log *log = context;
+    log->is_report_due = false;
+    report_denied(log);
+}
+
 enum status access_log_init(struct access_log *log, struct loop *loop, struct log_output *output,
                             const struct log_section *section)
 {
@@ -141,10 +167,15 @@ enum status access_log_init(struct access_log *log, struct loop *loop, struct lo
         return STATUS_OK;
     }
     char *memory = malloc(LINES_BYTES);
-    if (memory == NULL) {
+    log->denied = denied_lines_new(section->denied_lines);
+    if (memory == NULL || log->denied == NULL) {
+        denied_lines_free(log->denied);
+        free(memory);
+        log->denied = NULL;
         return STATUS_NO_MEMORY;
     }
     timer_init(&log->flush, loop, on_flush, log);
+    timer_init(&log->report, loop, on_report, log);
     log->output = output;
     log->lines = text_of(memory, LINES_BYTES);
     return STATUS_OK;
@@ -156,7 +187,11 @@ void access_log_close(struct access_log *log)
         return;
     }
     flush(log);
+    report_denied(log);
     timer_close(&log->flush);
+    timer_close(&log->report);
+    denied_lines_free(log->denied);
+    log->denied = NULL;
     free(log->lines.data);
     log->lines.data = NULL;
 }
@@ -202,6 +237,19 @@ bool access_log_draw(struct access_log *log)
     if (log->sample_sum >= ACCESS_LOG_ALL_PPM) {
         log->sample_sum -= ACCESS_LOG_ALL_PPM;
         return true;
+    }
+    return false;
+}
+
+bool access_log_allows_denied(struct access_log *log, const struct address *client,
+                              struct span limit, uint64_t now_us)
+{
+    if (denied_lines_take(log->denied, client, limit, now_us)) {
+        return true;
+    }
+    if (!log->is_report_due) {
+        log->is_report_due = true;
+        timer_arm(&log->report, REPORT_AFTER_US);
     }
     return false;
 }

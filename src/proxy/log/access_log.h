@@ -20,6 +20,7 @@
 #include "net/loop.h"
 #include "policy/policy.h"
 #include "policy/settings.h"
+#include "proxy/log/denied_lines.h"
 
 /* --- one line: keys and values, as logfmt or as a JSON object --- */
 
@@ -118,9 +119,12 @@ struct access_log {
     uint32_t fields;     /* bits by enum log_field */
     uint32_t sample_ppm; /* share of requests that get a line without needing one */
     uint32_t sample_sum; /* adds sample_ppm for each such request; a line is due at a million */
-    struct text lines;   /* not appended to the output yet */
-    size_t line_start;   /* of the line that is being written */
-    struct timer flush;  /* armed while there are lines */
+    struct denied_lines *denied; /* NULL: the log is off */
+    struct timer report;
+    bool is_report_due;             /* the timer is armed: denied has something to report */
+    struct text lines;              /* not appended to the output yet */
+    size_t line_start;              /* of the line that is being written */
+    struct timer flush;             /* armed while there are lines */
     uint64_t (*read_wall_us)(void); /* clock_wall_us(), except in tests */
     uint64_t time_ms;               /* monotonic time at which `time` was written */
     uint64_t time_second;           /* the second that `time` shows */
@@ -150,6 +154,12 @@ static inline bool access_log_is_sampled(const struct access_log *log)
 /* Whether a completed request that needs no line gets one nevertheless. The choice is even: at 10 %
  * of any hundred such requests of one worker, ten get a line. */
 MUST_USE bool access_log_draw(struct access_log *log);
+
+/* Whether a request of @client that was refused before a server was asked, and so needs a line,
+ * gets one: log.denied_lines. Those that get none are reported in the program's log, once a second
+ * at most. @limit: the name of the limit that denied it, or empty. The log must be on. */
+MUST_USE bool access_log_allows_denied(struct access_log *log, const struct address *client,
+                                       struct span limit, uint64_t now_us);
 
 /* Whether the policy wants @field in the line. */
 static inline bool access_log_has(const struct access_log *log, enum log_field field)

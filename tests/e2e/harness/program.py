@@ -45,7 +45,8 @@ def _allow(soft, hard):
 
 
 class Sluice:
-    """A proxy. The policy is told without `listen`: it listens where a port is free. `descriptors` are
+    """A proxy. The policy is told without `listen`: it listens where a port is free. Unless the policy says how it
+    logs, each request has its line. `descriptors` are
     the soft and the hard limit of what it may open; `options` those of `sluice run`; `ids` a user, its group and
     another group, all of them numbers, that it runs as, from a copy of the program in its folder."""
 
@@ -53,6 +54,8 @@ class Sluice:
         policy = textwrap.dedent(policy)
         if not re.search(r"^listen:", policy, re.MULTILINE):
             policy = "listen: 127.0.0.1:0\n" + policy
+        if not re.search(r"^(log|include):", policy, re.MULTILINE):
+            policy = policy.rstrip() + "\nlog: {denied_lines: 1000000}\n"
         folder.mkdir()
         self.folder = folder
         self.log_format = log_format

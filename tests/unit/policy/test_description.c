@@ -51,7 +51,8 @@ START_TEST(what_is_left_out_is_told_with_its_default)
 {
     assert_tells(HEAD, "{\"listen\":[{\"address\":\"127.0.0.1:8080\",\"proxy_protocol\":false}]");
     assert_tells(HEAD, "\"workers\":\"auto\"");
-    assert_tells(HEAD, "\"log\":{\"format\":\"logfmt\",\"to\":\"stdout\",\"sample\":\"100%\"}");
+    assert_tells(HEAD, "\"log\":{\"format\":\"logfmt\",\"to\":\"stdout\",\"sample\":\"100%\","
+                       "\"denied_lines\":100}");
     assert_tells(HEAD, "\"max\":{\"connections\":10000,");
     ck_assert_ptr_null(strstr(describe(HEAD, true), "\"admin\":"));
     ck_assert_ptr_null(strstr(describe(HEAD, true), "\"limits\":"));
@@ -60,8 +61,9 @@ END_TEST
 
 START_TEST(what_stands_for_a_section_is_told_as_one)
 {
-    assert_tells(HEAD "log: off\n",
-                 "\"log\":{\"format\":\"off\",\"to\":\"stdout\",\"sample\":\"100%\"}");
+    assert_tells(
+        HEAD "log: off\n",
+        "\"log\":{\"format\":\"off\",\"to\":\"stdout\",\"sample\":\"100%\",\"denied_lines\":100}");
     assert_tells(HEAD "admin: 127.0.0.1:9900\n",
                  "\"admin\":{\"listen\":[{\"address\":\"127.0.0.1:9900\"}],"
                  "\"metrics_top\":0}");

@@ -68,7 +68,8 @@ static void tear_down(void)
 
 static void open_sampled_log(enum log_format format, uint32_t sample_ppm)
 {
-    const struct log_section section = {.format = format, .sample_ppm = sample_ppm};
+    const struct log_section section = {
+        .format = format, .sample_ppm = sample_ppm, .denied_lines = UINT32_MAX};
     ck_assert_int_eq(access_log_init(&log_of_test, loop, output, &section), STATUS_OK);
 }
 
