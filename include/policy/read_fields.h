@@ -31,6 +31,9 @@ struct read_fields {
     uint64_t lengths; /* bit N % 64 is set if a name has N bytes */
 };
 
+/* Private to read_fields_check(). */
+const char *read_fields_check_all(const struct read_fields *fields, const struct head *head);
+
 /* Check that servers read the fields of @head like the policy. Returns NULL, or a static phrase
  * that says why the request is refused:
  *   Connection names a field that is read, so that it is not forwarded (rule 46)
@@ -38,7 +41,11 @@ struct read_fields {
  *   a compared field occurs with different values (rule 52)
  *   its value is one that a condition has only without blanks that some servers strip (rule 52)
  * The values of keys are compared where they are read: see key_read(). */
-MUST_USE const char *read_fields_check(const struct read_fields *fields, const struct head *head);
+static inline const char *read_fields_check(const struct read_fields *fields,
+                                            const struct head *head)
+{
+    return LIKELY(fields->n_items == 0) ? NULL : read_fields_check_all(fields, head);
+}
 
 /* Whether servers may take @name for a field that is read. */
 MUST_USE bool read_fields_have(const struct read_fields *fields, struct span name);

@@ -257,7 +257,8 @@ static bool accepts(void *context, const struct route_entry *entry)
 }
 
 /* The first matching route; its captures are set. */
-static const struct route *first_match(const struct policy *policy, struct request_view *request)
+static ALWAYS_INLINE const struct route *find_first(const struct policy *policy,
+                                                    struct request_view *request)
 {
     struct search search = {policy, request};
     const struct route_entry *found =
@@ -272,6 +273,13 @@ static const struct route *first_match(const struct policy *policy, struct reque
         request->n_captures = 0;
     }
     return &policy->routes[found->route];
+}
+
+/* The same for the readings of the path that few requests have. */
+static NEVER_INLINE const struct route *first_match(const struct policy *policy,
+                                                    struct request_view *request)
+{
+    return find_first(policy, request);
 }
 
 /* Normalise the path. *refusal: why only some routes accept it, or NULL. */
@@ -465,7 +473,7 @@ find_route(const struct policy *policy, struct request_view *request, const stru
     if (fault != NULL) {
         return fault;
     }
-    const struct route *found = first_match(policy, request);
+    const struct route *found = find_first(policy, request);
     if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
         return refusal;
     }

@@ -131,12 +131,12 @@ static const char *check_line(const struct read_fields *fields, const struct hea
     return "a field's name is another spelling of one that the policy reads";
 }
 
-const char *read_fields_check(const struct read_fields *fields, const struct head *head)
+const char *read_fields_check_all(const struct read_fields *fields, const struct head *head)
 {
     if (head->names_fields && is_one_named(fields, head)) {
         return "Connection names a field that the policy reads";
     }
-    for (size_t i = 0; fields->lengths != 0 && i < head->n_fields; i++) {
+    for (size_t i = 0; i < head->n_fields; i++) {
         if (has_length(fields, head->fields[i].name.len)) {
             const char *fault = check_line(fields, head, i);
             if (fault != NULL) {
