@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from harness.http2 import Http2Client
 from harness.upstream import OK
 from harness.wait import until
@@ -33,6 +35,26 @@ def test_the_soft_limit_is_raised_and_one_that_is_too_low_is_warned_of(start, st
 
 def test_enough_of_them_are_not_spoken_of(start, start_upstream):
     proxy = start("max: {connections: 100}\n" + policy(start_upstream()).replace("\n        ", "\n"),
+                  descriptors=(N, 500))
+    assert "few file descriptors" not in proxy.stderr()
+
+
+@pytest.mark.parametrize("descriptors, more, http, wanted", [
+    (500, "streams: 50, streams_per_client: 251", "[2, 1.1]", 251), (500, "streams: 251, streams_per_client: 1", "2", 251),
+    (500, "streams: 50, streams_per_client: 250", "[2, 1.1]", None),
+    (500, "streams: 50, streams_per_client: 251", "1.1", None)])
+def test_too_few_for_the_requests_of_a_client_by_http_2_are_warned_of(start, start_upstream, descriptors, more, http,
+                                                                       wanted):
+    text = f"listen: {{address: 127.0.0.1:0, http: {http}}}\nmax: {{connections: 100, {more}}}\n"
+    proxy = start(text + policy(start_upstream()).replace("\n        ", "\n"), descriptors=(N, descriptors))
+    warnings = [line for line in proxy.stderr().splitlines() if "few file descriptors" in line]
+    assert len(warnings) == (wanted is not None)
+    assert wanted is None or f"limit=500 for_servers=250 wanted={wanted} " in warnings[0]
+
+
+def test_servers_that_speak_http_2_need_no_connection_for_each_request(start, start_upstream):
+    text = "listen: {address: 127.0.0.1:0, http: 2}\nmax: {connections: 100}\n"
+    proxy = start(text + policy(start_upstream()).replace("\n        ", "\n").replace("http://", "h2c://"),
                   descriptors=(N, 500))
     assert "few file descriptors" not in proxy.stderr()
 

@@ -74,9 +74,41 @@ size_t connection_limits_pipes(unsigned n_workers)
     return n < PIPES_MAX ? (size_t)n : PIPES_MAX;
 }
 
+/* Whether requests that share a connection of a client may need connections to servers of their
+ * own: clients speak HTTP/2, and a server does not. */
+static bool has_parted_streams(const struct policy *policy)
+{
+    bool has_http2 = false;
+    bool has_http1 = false;
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        has_http2 = has_http2 || (policy->listeners[i].versions & HTTP_VERSION_2) != 0;
+    }
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        has_http1 = has_http1 || !policy->upstreams[i].speaks_http2;
+    }
+    return has_http2 && has_http1;
+}
+
+/* The requests of one client get no more connections to servers than all requests together. */
+static void check_streams(const struct policy *policy, uint64_t n_descriptors)
+{
+    const struct max_section *max = &policy->max;
+    const uint32_t n_wanted =
+        max->streams > max->streams_per_client ? max->streams : max->streams_per_client;
+    const uint64_t n_for_servers = n_descriptors / FD_UPSTREAMS_SHARE;
+    if (has_parted_streams(policy) && n_for_servers < n_wanted) {
+        log_warn("proxy.connection_limits", "few file descriptors for requests by HTTP/2",
+                 "limit=%llu for_servers=%llu wanted=%u hint=\"raise ulimit -n, or lower "
+                 "max.streams and max.streams_per_client: each request may need a connection to a "
+                 "server\"",
+                 (unsigned long long)n_descriptors, (unsigned long long)n_for_servers, n_wanted);
+    }
+}
+
 void connection_limits_check(const struct policy *policy)
 {
     const uint64_t n_descriptors = count_descriptors();
+    check_streams(policy, n_descriptors);
     /* Each connection of a client may need one to an upstream too. */
     const uint64_t n_wanted = (uint64_t)policy->max.connections * 2;
     if (n_descriptors < n_wanted) {
