@@ -12,7 +12,8 @@
     X(SETTINGS, "settings") /* SETTINGS and PRIORITY, too many a second */                         \
     X(WINDOW, "window")     /* WINDOW_UPDATE of a few bytes */                                     \
     X(PING, "ping")                                                                                \
-    X(EMPTY, "empty") /* frames without content that end nothing */
+    X(EMPTY, "empty")       /* frames without content that end nothing */                          \
+    X(REPEATED, "repeated") /* long heads by a few bytes, that no server answers */
 
 enum http2_abuse {
 #define HTTP2_ABUSE_ENUM(id, name) HTTP2_ABUSE_##id,

@@ -43,6 +43,7 @@ struct http2_config {
     uint32_t head_bytes_max;    /* announced to the peer */
     uint32_t stream_window;     /* bytes of a body that a stream may send ahead */
     uint32_t connection_window; /* bytes that all may; at least 65535 */
+    bool is_shared;             /* by many clients, behind a proxy: repeated heads cost nothing */
 };
 
 /* Where the next head goes. Once an event has come that used it, the owner provides another. */

@@ -38,6 +38,7 @@ struct http2_stream {
     uint32_t receive_window; /* bytes that the peer may send */
     uint32_t unreturned;     /* bytes that were taken, and are not granted again yet */
     struct list ready;       /* among the streams that have bytes to send, and a window */
+    uint32_t repeated;       /* bytes of the head beyond those that the peer sent for it */
     uint64_t began_us;
     uint64_t deadline_us;
     uint64_t body_left; /* with has_length */

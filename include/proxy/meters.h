@@ -115,7 +115,7 @@ enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
 enum { METER_EVICTIONS = 4, METER_TLS_FAILURES = 15, METER_TLS_VERSIONS = 2 };
 
 /* Number of kinds of abuse of HTTP/2: enum http2_abuse; of ends of gRPC calls: enum grpc_status. */
-enum { METER_HTTP2_ABUSES = 8, METER_GRPC_STATUSES = 18 };
+enum { METER_HTTP2_ABUSES = 9, METER_GRPC_STATUSES = 18 };
 
 struct worker_meters {
     struct counter_table routes; /* all tables: by number in the directories */

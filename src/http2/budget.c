@@ -11,6 +11,8 @@ enum {
     WINDOW_BYTES = 256, /* an increment of this is no abuse */
     PINGS_FREE = 10,
     BYTES_PER_PING = 16 * 1024,
+    REPEATED_FREE = 4 * 1024, /* of a head: more than clients have in fields that stay the same */
+    REPEATED_PER_UNIT = 8 * 1024,
 };
 
 void budget_init(struct budget *budget, uint64_t now_us)
@@ -74,6 +76,16 @@ void budget_on_end(struct budget *budget, bool is_well)
     remember(budget, false);
     if (is_well) {
         budget->spent_us = less(budget->spent_us, UNIT_US);
+    }
+}
+
+void budget_on_repeated(struct budget *budget, uint64_t bytes)
+{
+    budget->repeated += less(bytes, REPEATED_FREE);
+    const uint64_t units = budget->repeated / REPEATED_PER_UNIT;
+    if (units > 0) {
+        budget->repeated %= REPEATED_PER_UNIT;
+        budget_spend(budget, HTTP2_ABUSE_REPEATED, (unsigned)units);
     }
 }
 

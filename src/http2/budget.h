@@ -37,6 +37,7 @@ struct budget {
     uint8_t resets[BUDGET_STREAMS / 8]; /* of the last streams: 1: reset before the answer's head */
     uint8_t next_stream;                /* in `resets` */
     uint8_t n_resets;                   /* bits of `resets` */
+    uint64_t repeated;                  /* bytes of heads that cost no unit yet */
     uint64_t counts[HTTP2_ABUSE_KINDS]; /* units that were spent */
 };
 
@@ -58,6 +59,10 @@ void budget_on_stream(struct budget *budget);
 void budget_on_early_reset(struct budget *budget, uint64_t age_us);
 /* @is_well: a server answered it wholly, and it was not reset: a unit comes back. */
 void budget_on_end(struct budget *budget, bool is_well);
+
+/* A stream ended that no server answered. @bytes: of its head, beyond those that the peer sent for
+ * it. HPACK repeats fields of thousands of bytes in one, and we read them before we deny. */
+void budget_on_repeated(struct budget *budget, uint64_t bytes);
 
 /* --- frames from the peer --- */
 

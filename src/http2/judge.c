@@ -81,6 +81,7 @@ static void judge_headers(struct http2_session *session, struct frame *frame)
     }
     session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
     session->n_continuations = 0;
+    session->block_bytes = frame->length;
     frame->n_prefix = (uint8_t)(((frame->flags & NGHTTP2_FLAG_PADDED) != 0 ? 1 : 0) +
                                 ((frame->flags & NGHTTP2_FLAG_PRIORITY) != 0 ? PRIORITY_BYTES : 0));
 }
@@ -92,6 +93,7 @@ static void judge_continuation(struct http2_session *session, const struct frame
     } else if (++session->n_continuations > session->continuations_max) {
         session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
     }
+    session->block_bytes += frame->length;
     session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;
 }
 

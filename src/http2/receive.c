@@ -69,6 +69,8 @@ static void begin_stream(struct http2_session *session, int32_t id, bool is_last
 {
     const struct head *head = session->room->head;
     struct http2_stream *stream = session->room->stream;
+    const uint64_t head_bytes = session->room->builder.counted;
+    const bool is_repeated = head_bytes > session->block_bytes && !session->config.is_shared;
     uint64_t timeout_us;
     *stream = (struct http2_stream){
         .session = session,
@@ -77,6 +79,7 @@ static void begin_stream(struct http2_session *session, int32_t id, bool is_last
         .body_left = head->content_length,
         .is_body_ended = is_last,
         .began_us = session->now_us,
+        .repeated = is_repeated ? (uint32_t)(head_bytes - session->block_bytes) : 0,
     };
     session_add_stream(session, stream);
     if (read_deadline(head, &timeout_us)) {

@@ -256,7 +256,7 @@ void http2_stream_release(struct http2_stream *stream)
                              stream->is_answered          ? NGHTTP2_NO_ERROR
                              : stream->is_client_at_fault ? NGHTTP2_ENHANCE_YOUR_CALM
                                                           : NGHTTP2_INTERNAL_ERROR);
-        budget_on_end(&session->budget, stream->is_answered && !stream->is_own);
+        session_settle_stream(session, stream, stream->is_answered);
     } else if (stream->is_opened || !is_left_out) {
         session_begin_stream(session, stream->id);
         session_reset_stream(session, stream->id, NGHTTP2_CANCEL);

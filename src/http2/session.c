@@ -364,11 +364,21 @@ static void note_ended(struct http2_stream *stream, bool is_by_peer)
     list_push_back(&stream->session->ended, &stream->node);
 }
 
+void session_settle_stream(struct http2_session *session, const struct http2_stream *stream,
+                           bool is_whole)
+{
+    budget_on_end(&session->budget, is_whole && !stream->is_own);
+    if (stream->is_own && stream->repeated > 0) {
+        budget_on_repeated(&session->budget, stream->repeated);
+        session_heed_budget(session);
+    }
+}
+
 void session_end_stream(struct http2_stream *stream)
 {
     (void)session_close_stream(stream, FATE_ENDED);
     if (!stream->session->is_client) {
-        budget_on_end(&stream->session->budget, !stream->is_own);
+        session_settle_stream(stream->session, stream, true);
     }
 }
 

@@ -51,12 +51,13 @@ struct http2_session {
     bool awaits_pong;    /* the PING of the owner */
     bool is_in_block;    /* between HEADERS and END_HEADERS */
     unsigned n_continuations;
-    unsigned n_acks;    /* in the queue */
-    int32_t last_id;    /* of the streams that have begun */
-    int32_t last_taken; /* of the peer's streams, whose head was read */
-    int32_t next_id;    /* with is_client */
-    size_t n_streams;   /* not released */
-    size_t n_open;      /* neither ended nor reset: those in `streams` */
+    uint64_t block_bytes; /* of HEADERS and its CONTINUATIONs, as they were sent */
+    unsigned n_acks;      /* in the queue */
+    int32_t last_id;      /* of the streams that have begun */
+    int32_t last_taken;   /* of the peer's streams, whose head was read */
+    int32_t next_id;      /* with is_client */
+    size_t n_streams;     /* not released */
+    size_t n_open;        /* neither ended nor reset: those in `streams` */
     struct http2_stream *streams[STREAM_BUCKETS];
     int64_t send_window;         /* of the connection */
     uint32_t peer_stream_window; /* of a stream that begins */
@@ -143,6 +144,11 @@ bool session_close_stream(struct http2_stream *stream, enum fate fate);
 
 /* Both sides of @stream have ended. */
 void session_end_stream(struct http2_stream *stream);
+
+/* What the end of @stream, which the peer did not reset, does to the budget. @is_whole: its answer
+ * was packed wholly. */
+void session_settle_stream(struct http2_session *session, const struct http2_stream *stream,
+                           bool is_whole);
 
 /* The peer resets @stream; or it has said that it does nothing for it (@is_unprocessed). */
 void session_lose_stream(struct http2_stream *stream, bool is_unprocessed);

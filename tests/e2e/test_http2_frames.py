@@ -489,3 +489,48 @@ def test_head(client, upstream, fields, expected):
     assert len(upstream.requests) == n
     assert client.ask(path="/next").status == 200
     assert upstream.last.target == "/next"
+
+
+# --- heads that HPACK repeats ---
+
+
+def ask_by_references(client, n, n_cookies):
+    """The statuses of requests whose cookies, of 3.7 KB each, take a byte each but in the first."""
+    more = [("cookie", "sid=" + "a" * 3700)] * n_cookies
+    statuses = []
+    try:
+        for _ in range(n // 20):
+            streams = [client.begin(more=more) for _ in range(20)]
+            statuses += [client.answer(stream).status for stream in streams]
+    except (Closed, ConnectionError):
+        pass
+    return statuses
+
+
+@pytest.mark.parametrize("rate, n_cookies, n_answered", [("2/day", 4, 200), ("2/day", 1, 400), ("1000/s", 4, 400)],
+                         ids=["denied", "denied_short", "allowed"])
+def test_long_heads_by_few_bytes_cost_a_denied_client_its_connection(start, start_upstream, connect, rate, n_cookies,
+                                                                     n_answered):
+    proxy = start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        upstream: {start_upstream().url}
+        limit: {rate}
+        """)
+    client = connect(proxy)
+    statuses = ask_by_references(client, 400, n_cookies)
+    assert set(statuses[2:]) == {200 if rate == "1000/s" else 429}
+    if n_answered == 400:
+        assert len(statuses) == 400 and client.goaway is None
+    else:
+        assert 50 <= len(statuses) <= n_answered
+
+
+def test_a_trusted_proxy_may_repeat_heads_of_many_clients(start, start_upstream, connect):
+    proxy = start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        trusted_proxies: [127.0.0.1]
+        upstream: {start_upstream().url}
+        limit: 2/day
+        """)
+    client = connect(proxy)
+    assert len(ask_by_references(client, 400, 4)) == 400 and client.goaway is None

@@ -651,6 +651,8 @@ bool http2_begin(struct downstream *downstream, struct span first)
         .head_bytes_max = (uint32_t)max->head_bytes,
         .stream_window = stream_window > WINDOW_BYTES_MIN ? stream_window : WINDOW_BYTES_MIN,
         .connection_window = window > WINDOW_BYTES_MIN ? window : WINDOW_BYTES_MIN,
+        .is_shared = connection_limits_is_protected(downstream->connection.clients,
+                                                    &downstream->connection.peer),
     };
     struct http2_connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL) {
