@@ -43,6 +43,19 @@ MUST_USE bool http2_session_open(struct http2_session *session, struct http2_str
  * not used any more. The stream stays open. */
 void http2_stream_stop_sending(struct http2_stream *stream);
 
+/* What the peer has said of the end of the connection. */
+enum http2_goaway {
+    HTTP2_GOAWAY_NONE,
+    HTTP2_GOAWAY_FINE,    /* it ends without an error */
+    HTTP2_GOAWAY_ERROR,   /* an error that may be its own */
+    HTTP2_GOAWAY_REFUSAL, /* a fault of what it was sent */
+};
+
+enum http2_goaway http2_session_goaway(const struct http2_session *session);
+
+/* Whether the peer has reset a stream before the end of its answer for what it was sent. */
+bool http2_stream_is_refused(const struct http2_stream *stream);
+
 /* Whether the peer has seen nothing of a stream, or has said that it did nothing for it: the
  * request may be sent again, whatever it is (RFC 9113 section 8.7). */
 bool http2_stream_is_unprocessed(const struct http2_stream *stream);

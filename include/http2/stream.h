@@ -31,6 +31,7 @@ struct http2_stream {
     bool is_answered;   /* the end of the answer is packed */
     bool is_closed;     /* frames no longer belong to it */
     bool is_reset_by_peer;
+    uint32_t reset_code; /* then: of its RST_STREAM */
     bool has_deadline; /* of gRPC */
     bool is_queued;    /* frames at queued_at, the last of it, are not packed */
     size_t queued_at;

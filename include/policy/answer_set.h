@@ -20,6 +20,7 @@ enum answer_end {
     ANSWER_WHOLE,         /* the client received a complete response */
     ANSWER_CLIENT_LEFT,   /* the client left, was too slow, or broke a rule */
     ANSWER_SERVER_FAILED, /* the server or sluice ended it early */
+    ANSWER_REFUSED,       /* the server ended it for what it said: in no set, and always charged */
 };
 
 /* All zero is the empty set. */

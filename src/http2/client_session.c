@@ -61,6 +61,30 @@ void http2_stream_stop_sending(struct http2_stream *stream)
     stream->n_trailers = 0;
 }
 
+/* Whether an error code of the peer tells of what it was sent, rather than of itself. */
+static bool is_for_request(uint32_t code)
+{
+    return code == NGHTTP2_PROTOCOL_ERROR || code == NGHTTP2_FRAME_SIZE_ERROR ||
+           code == NGHTTP2_CANCEL || code == NGHTTP2_COMPRESSION_ERROR ||
+           code == NGHTTP2_ENHANCE_YOUR_CALM || code == NGHTTP2_HTTP_1_1_REQUIRED;
+}
+
+enum http2_goaway http2_session_goaway(const struct http2_session *session)
+{
+    if (!session->is_refused) {
+        return HTTP2_GOAWAY_NONE;
+    }
+    if (session->goaway_code == NGHTTP2_NO_ERROR) {
+        return HTTP2_GOAWAY_FINE;
+    }
+    return is_for_request(session->goaway_code) ? HTTP2_GOAWAY_REFUSAL : HTTP2_GOAWAY_ERROR;
+}
+
+bool http2_stream_is_refused(const struct http2_stream *stream)
+{
+    return stream->is_reset_by_peer && is_for_request(stream->reset_code);
+}
+
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)
 {
     return stream->is_unprocessed || !stream->is_opened;

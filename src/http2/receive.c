@@ -313,6 +313,7 @@ static void on_reset(struct http2_session *session, int32_t id)
     struct http2_stream *stream = session_stream(session, id);
     if (stream != NULL) {
         const bool is_refused = read_u32(session->frame.payload) == NGHTTP2_REFUSED_STREAM;
+        stream->reset_code = read_u32(session->frame.payload);
         session_lose_stream(stream, is_refused);
     } else if (session_is_idle(session, id)) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);
@@ -390,6 +391,7 @@ static void on_settings(struct http2_session *session)
 static void on_goaway(struct http2_session *session, int32_t last_id)
 {
     session->is_refused = true;
+    session->goaway_code = read_u32(session->frame.payload + 4);
     for (size_t i = 0; session->is_client && i < STREAM_BUCKETS; i++) {
         struct http2_stream *stream = session->streams[i];
         while (stream != NULL) {

@@ -40,7 +40,8 @@ struct http2_session {
     bool is_client;
     bool has_settings; /* the peer's have come */
     bool awaits_ack;   /* of our SETTINGS */
-    bool is_refused;   /* GOAWAY came */
+    bool is_refused;   /* GOAWAY came, with goaway_code */
+    uint32_t goaway_code;
     unsigned continuations_max;
     bool is_broken;      /* no memory, or flooded: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */

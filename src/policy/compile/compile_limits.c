@@ -195,6 +195,8 @@ static void compile_answers(struct compiler *compiler, const char *key,
         case ANSWER_SERVER_FAILED:
             set->server_failed = true;
             break;
+        case ANSWER_REFUSED: /* it has no name */
+            break;
         }
         set->is_said = true;
     }

@@ -32,6 +32,7 @@ static const char INSECURE_IN_TIME[] =
 static const char WITHOUT_DESCRIPTOR[] =
     "no file descriptor is left for a connection to the upstream";
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
+static const char REFUSED[] = "the upstream ended the request for what it says";
 static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
 
 static struct upstream_group *group_of(const struct exchange *exchange)
@@ -369,6 +370,26 @@ static const char *read_loss(struct exchange *exchange, enum upstream_outcome *o
     return keep_reason(exchange, "the upstream refused TLS: ", alert);
 }
 
+/* A request that may have ended the connection of others is charged whatever becomes of it. */
+static void fail_lost(struct exchange *exchange, enum upstream_loss loss, const char *fault)
+{
+    if (loss == LOSS_SUSPECT || loss == LOSS_REFUSED) {
+        exchange_fail_refused(exchange, fault);
+    } else {
+        exchange_fail(exchange, 502, fault);
+    }
+}
+
+/* How a stream was lost, and what that says of its server. */
+static enum upstream_loss read_stream_loss(struct exchange *exchange,
+                                           enum upstream_outcome *outcome)
+{
+    const enum upstream_loss loss =
+        upstream_loss_of(exchange->upstream, *outcome != OUTCOME_INCONCLUSIVE);
+    *outcome = loss == LOSS_PLAIN ? *outcome : OUTCOME_INCONCLUSIVE;
+    return loss;
+}
+
 void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -378,13 +399,20 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_fail(exchange, 408, GIVEN_UP);
         return;
     }
-    const bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
+    bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
     enum upstream_outcome outcome = was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
     const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
+    const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
     exchange_note_outcome(exchange, outcome);
+    if (loss == LOSS_REFUSED) {
+        exchange_fail_refused(exchange, REFUSED);
+        return;
+    }
+    /* One that is suspect is sent once more, on a connection of its client's own. */
+    was_kept = was_kept || (loss == LOSS_SUSPECT && !choice->fresh);
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries)) {
-        exchange_fail(exchange, 502, fault);
+        fail_lost(exchange, loss, fault);
         return;
     }
     drop(exchange);

@@ -372,6 +372,12 @@ void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault
                                  : reply_problem(exchange, status, fault));
 }
 
+void exchange_fail_refused(struct exchange *exchange, const char *fault)
+{
+    note_end(exchange, ANSWER_REFUSED, fault);
+    exchange_fail(exchange, 502, fault);
+}
+
 void exchange_on_bad_head(struct exchange *exchange)
 {
     const struct http_error *error = &exchange->request.error;

@@ -74,6 +74,8 @@ void exchange_reply(struct exchange *exchange, struct span body);
 /* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the
  * log. With a @status below 500, the client counts as the side that ended the request. */
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
+/* 502, and always charged: the server has ended the request for what it says. */
+void exchange_fail_refused(struct exchange *exchange, const char *fault);
 
 /* The whole answer is written, or in the outbox. */
 void exchange_complete(struct exchange *exchange, uint64_t now_us);
@@ -90,10 +92,8 @@ void exchange_begin_answer(struct exchange *exchange);
 
 /* Whether @response begins server-sent events, which may be silent for long. */
 bool exchange_is_event_stream(const struct head *response);
-
 /* The answer has started: settle the costs, which its head decides. Slots stay held. */
 void exchange_settle_costs(struct exchange *exchange);
-
 /* Events of the connection to the server: see struct upstream_events. */
 extern const struct upstream_events EXCHANGE_UPSTREAM_EVENTS;
 void exchange_on_connected(struct upstream_user *user, enum status status);

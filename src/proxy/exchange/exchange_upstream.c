@@ -441,7 +441,10 @@ static void on_bad(struct upstream_user *user, const char *reason)
         exchange->is_answer_unreadable = true;
     }
     const bool is_large = exchange->response.error.status == 431;
-    exchange_note_outcome(exchange, is_large ? OUTCOME_LARGE_HEAD : OUTCOME_INVALID);
+    const bool is_shared = !is_large && upstream_loss_of(exchange->upstream, true) != LOSS_PLAIN;
+    exchange_note_outcome(exchange, is_large    ? OUTCOME_LARGE_HEAD
+                                    : is_shared ? OUTCOME_INCONCLUSIVE
+                                                : OUTCOME_INVALID);
     exchange_fail(exchange, 502,
                   !is_large                         ? "the upstream's answer is not valid HTTP"
                   : exchange->response.n_fields > 0 ? TOO_MANY_FIELDS
@@ -451,6 +454,20 @@ static void on_bad(struct upstream_user *user, const char *reason)
 static bool is_blocked(struct upstream_user *user)
 {
     return exchange_of(user)->is_client_blocked;
+}
+
+static void describe(struct upstream_user *user, struct upstream_request *request)
+{
+    const struct exchange *exchange = exchange_of(user);
+    const struct head *head = &exchange->request;
+    *request = (struct upstream_request){
+        .client = address_of_client(&exchange->evaluation.view.client),
+        .head_bytes = head->method.len + head->target.whole.len,
+        .has_body = head->body != BODY_NONE,
+    };
+    for (size_t i = 0; i < head->n_fields; i++) {
+        request->head_bytes += head->fields[i].name.len + head->fields[i].value.len;
+    }
 }
 
 const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
@@ -470,4 +487,5 @@ const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .is_blocked = is_blocked,
     .on_lost = exchange_on_lost,
     .on_bad = on_bad,
+    .describe = describe,
 };

@@ -15,6 +15,8 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
         return set->client_left;
     case ANSWER_SERVER_FAILED:
         return set->server_failed || answer_set_has(set, outcome->status);
+    case ANSWER_REFUSED:
+        return false;
     }
     return false;
 }
@@ -24,7 +26,8 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
     return !rule->charge_on.is_said || outcome->end == ANSWER_CLIENT_LEFT ||
-           outcome->is_unreadable || is_in(&rule->charge_on, outcome);
+           outcome->end == ANSWER_REFUSED || outcome->is_unreadable ||
+           is_in(&rule->charge_on, outcome);
 }
 
 /* The final cost of charge @i; docs/policy.md has the table. */

@@ -481,6 +481,12 @@ bool upstream_is_unprocessed(const struct upstream *upstream)
                                         : stream_is_unoffered(&upstream->stream);
 }
 
+enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted)
+{
+    return upstream->stream_ops != NULL ? upstream->stream_ops->loss(upstream, is_counted)
+                                        : LOSS_PLAIN;
+}
+
 const char *upstream_alert(const struct upstream *upstream)
 {
     if (upstream->stream_ops != NULL) {

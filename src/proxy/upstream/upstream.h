@@ -21,79 +21,15 @@
 #include "net/stream.h"
 #include "proxy/core/inbox.h"
 #include "proxy/core/sender.h"
+#include "proxy/upstream/upstream_user.h"
 
-struct buffer_pools;
 struct pipe;
 struct upstream;
 struct upstream_carrier_ops;
 struct upstream_http2;
 struct upstream_server;
 struct upstream_stream_ops;
-struct upstream_user;
 struct upstream_waiter;
-
-/* The events that a connection reports to its user: the mirror of struct client_ops. After an event
- * marked "over", or that returns false, the connection may belong to another user or be closed. */
-struct upstream_events {
-    /* A new connection is made, or failed: @status is from stream_connect_status(). Over. */
-    void (*on_connected)(struct upstream_user *user, enum status status);
-    /* It is made, but TLS with the server is not, for @reason, which is valid during the call.
-     * Over. */
-    void (*on_insecure)(struct upstream_user *user, const char *reason);
-    /* The request goes on @upstream from now on, which is being made by HTTP/1.1. */
-    void (*on_moved)(struct upstream_user *user, struct upstream *upstream);
-
-    /* --- the request --- */
-
-    /* A part of the blocked output was sent. */
-    void (*on_progress)(struct upstream_user *user);
-    /* All of the blocked output was sent. */
-    void (*on_drained)(struct upstream_user *user);
-
-    /* --- the answer --- */
-
-    /* The first bytes have come: it is too late to try another server. */
-    void (*on_byte)(struct upstream_user *user);
-    /* user->response is an interim response. False: blocked, or over. */
-    bool (*on_interim)(struct upstream_user *user);
-    /* user->response is a 101. True: continue with on_body(). False: blocked, or over. */
-    bool (*on_switch)(struct upstream_user *user);
-    /* user->response is the final head. False: over. */
-    bool (*on_head)(struct upstream_user *user);
-    /* The head came without a piece of the body. */
-    void (*on_head_alone)(struct upstream_user *user);
-    /* How many bytes the user accepts now: IO_BLOCK_BYTES or more if it keeps up. 0: it is blocked
-     * until upstream_pump(). */
-    size_t (*await_room)(struct upstream_user *user);
-    /* A piece of the body, or of the server's direction of a tunnel; @last ends it. False: blocked
-     * until upstream_pump(), or over. */
-    bool (*on_body)(struct upstream_user *user, struct span piece, bool last);
-    /* The same with the bytes in @pipe. They are not the end of the body, and its head was sent. */
-    bool (*on_pipe)(struct upstream_user *user, struct pipe *pipe);
-    /* Whether the user is blocked and cannot take input. */
-    bool (*is_blocked)(struct upstream_user *user);
-
-    /* --- failures --- */
-
-    /* The connection ended or broke before the end of the answer. */
-    void (*on_lost)(struct upstream_user *user);
-    /* The answer is malformed, for @reason. */
-    void (*on_bad)(struct upstream_user *user, const char *reason);
-};
-
-/* The request that uses a connection, and the storage for its answer. */
-struct upstream_user {
-    const struct upstream_events *events;
-    struct buffer_pools *pools; /* for heads */
-    struct head *response;      /* the latest head of the answer */
-    struct field *fields;       /* of that head: an array of n_fields_max */
-    size_t n_fields_max;
-    size_t head_bytes_max;
-    const struct field *trailers; /* n_trailers of the request; by HTTP/2 alone */
-    size_t n_trailers;
-    bool is_head_request;          /* a HEAD: its answer has no body */
-    bool takes_pipes, needs_http1; /* on_pipe() may be called; the request offers an upgrade */
-};
 
 enum upstream_phase {
     UPSTREAM_CONNECTING, /* or in the handshake of TLS */
@@ -165,6 +101,11 @@ MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 bool upstream_is_unprocessed(const struct upstream *upstream);
 bool upstream_is_securing(const struct upstream *upstream);
 const char *upstream_alert(const struct upstream *upstream);
+
+/* How the request was lost: during on_lost() and on_bad(). @is_counted: as a failure of the server,
+ * if it is LOSS_PLAIN: of the requests of a connection one is told so. */
+enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted);
+
 /* A write has failed: read what the server has sent before. */
 void upstream_read_rest(struct upstream *upstream);
 /* Keep the trailers of the answer in @memory, of TRAILER_BYTES_MAX; and how many bytes they are. */

@@ -149,9 +149,9 @@ static enum status adopt(struct upstream *upstream, const struct upstream_waiter
 }
 
 /* Make a connection for which the caller has a slot: the one in @grant, if any, or a new one.
- * @is_carrier: for streams, which have the slots. */
+ * @is_carrier: for streams, which have the slots; those of @owner, see upstream_http2_init(). */
 static enum status make(struct upstream_server *server, const struct upstream_waiter *grant,
-                        bool is_carrier, struct upstream **upstream)
+                        bool is_carrier, const struct address *owner, struct upstream **upstream)
 {
     const bool is_there = grant != NULL && grant->fd >= 0;
     struct upstream *made = calloc(1, sizeof(*made));
@@ -163,7 +163,7 @@ static enum status make(struct upstream_server *server, const struct upstream_wa
     }
     upstream_prepare(made, server);
     made->has_slot = made->has_slot && !is_carrier;
-    if (is_carrier && !upstream_http2_init(made)) {
+    if (is_carrier && !upstream_http2_init(made, owner)) {
         free(made);
         return STATUS_NO_MEMORY;
     }
@@ -209,12 +209,16 @@ static bool goes_on_stream(const struct upstream_server *server, const struct up
 static enum status take_stream(struct upstream_server *server, struct upstream_user *user,
                                enum upstream_use use, struct upstream **upstream, bool *is_ready)
 {
-    struct upstream *connection = upstream_http2_find(server, use);
+    struct upstream_request request;
+    user->events->describe(user, &request);
+    const struct address *owner = upstream_http2_owner(server, &request);
+    struct upstream *connection = upstream_http2_find(server, owner, use);
     enum status status = STATUS_OK;
     if (connection == NULL) {
-        status = make(server, NULL, true, &connection);
+        status = make(server, NULL, true, owner, &connection);
     }
-    struct upstream *taken = status == STATUS_OK ? upstream_stream_new(connection, user) : NULL;
+    struct upstream *taken =
+        status == STATUS_OK ? upstream_stream_new(connection, user, &request) : NULL;
     if (taken == NULL) {
         upstream_release_slot(server);
         return status == STATUS_OK ? STATUS_NO_MEMORY : status;
@@ -237,7 +241,7 @@ enum status upstream_acquire(struct upstream_server *server, struct upstream_use
         if (!acquire_slot(server)) {
             return STATUS_IN_USE;
         }
-        const enum status status = make(server, NULL, false, &taken);
+        const enum status status = make(server, NULL, false, NULL, &taken);
         if (status != STATUS_OK) {
             upstream_release_slot(server);
             return status;
@@ -250,7 +254,7 @@ enum status upstream_acquire(struct upstream_server *server, struct upstream_use
 
 enum status upstream_connect_anew(struct upstream_server *server, struct upstream **upstream)
 {
-    return make(server, NULL, false, upstream);
+    return make(server, NULL, false, NULL, upstream);
 }
 
 /* Replace a granted connection that has ended. The slot stays in use. */
@@ -259,7 +263,7 @@ static enum status replace(struct upstream **upstream)
     struct upstream_server *server = (*upstream)->server;
     (*upstream)->has_slot = false;
     upstream_close(*upstream);
-    return make(server, NULL, false, upstream);
+    return make(server, NULL, false, NULL, upstream);
 }
 
 enum status upstream_acquire_granted(struct upstream_user *user,
@@ -270,7 +274,7 @@ enum status upstream_acquire_granted(struct upstream_user *user,
     if (grant->fd < 0 && UNLIKELY(goes_on_stream(grant->server, user))) {
         return take_stream(grant->server, user, use, upstream, is_ready);
     }
-    enum status status = make(grant->server, grant, false, &taken);
+    enum status status = make(grant->server, grant, false, NULL, &taken);
     *is_ready = grant->fd >= 0;
     if (status == STATUS_OK && *is_ready && use == UPSTREAM_SURE &&
         stream_peek(&taken->stream) != STREAM_BLOCKED) {

@@ -15,12 +15,14 @@
 #include "base/clock.h"
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"
+#include "proxy/upstream/upstream_process.h"
 #include "tls/tls_stream.h"
 
 enum {
     WRITES_MAX = 16,          /* of a connection in one iteration */
     BATCH_BYTES = 4096,       /* heads of frames, and short ones */
     HEAD_BYTES_MAX = 1 << 20, /* announced; each request's limit is its user's */
+    SUSPECT_US = 1000 * 1000, /* a request whose fields are younger may have ended a connection */
     BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
 };
 
@@ -53,7 +55,11 @@ void upstream_http2_wake(struct upstream_http2 *http2)
 
 /* --- the end --- */
 
-enum end_cause { END_LOST, END_BAD };
+enum end_cause {
+    END_LOST, /* by the server */
+    END_DEAD, /* it is silent; or no memory is left here */
+    END_BAD,  /* it broke a rule */
+};
 
 /* Take no stream any more. */
 static void leave_server(struct upstream_http2 *http2)
@@ -62,10 +68,52 @@ static void leave_server(struct upstream_http2 *http2)
     list_remove(&http2->node);
 }
 
+/* Whether streams of several clients are under way. */
+static bool has_strangers(const struct upstream_http2 *http2)
+{
+    const struct list *first = http2->streams.next;
+    for (const struct list *node = first; node != &http2->streams; node = node->next) {
+        if (!address_equals(&stream_at((struct list *)(uintptr_t)node)->client,
+                            &stream_at((struct list *)(uintptr_t)first)->client)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The server has ended the connection, and what it was sent last may be the reason: remember whose
+ * that was. A connection may end by itself, so without a word of the server only those are suspect
+ * that were not alone on it. */
+static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream, bool is_alone)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    const enum http2_goaway goaway =
+        http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
+    if (stream->fields_us == 0 || now_us - stream->fields_us >= SUSPECT_US ||
+        goaway == HTTP2_GOAWAY_FINE || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
+        return;
+    }
+    stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
+    suspects_add(&http2->connection->server->group->process->suspects, &stream->client, now_us);
+}
+
+static void suspect_all(struct upstream_http2 *http2)
+{
+    const bool is_alone = !has_strangers(http2);
+    http2->has_failed =
+        http2->session != NULL && http2_session_goaway(http2->session) == HTTP2_GOAWAY_REFUSAL;
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        suspect(http2, stream_at(node), is_alone);
+    }
+}
+
 /* End all streams, and close. */
 static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
 {
     leave_server(http2);
+    if (cause == END_LOST) {
+        suspect_all(http2);
+    }
     while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
         struct upstream_stream *stream = stream_at(http2->streams.next);
         list_remove(&stream->node); /* also where its user keeps it for now */
@@ -101,6 +149,20 @@ static bool is_current(struct upstream *connection)
            !connection->server->group->env->is_draining;
 }
 
+static struct upstream_http2 *http2_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct upstream_http2, node);
+}
+
+static unsigned count_own_resting(struct upstream_server *server)
+{
+    unsigned n = 0;
+    for (struct list *node = server->http2.next; node != &server->http2; node = node->next) {
+        n += http2_at(node)->is_exclusive && http2_at(node)->is_resting;
+    }
+    return n;
+}
+
 /* Streams may have left: rest, or end. */
 static void note_state(struct upstream_http2 *http2)
 {
@@ -112,6 +174,10 @@ static void note_state(struct upstream_http2 *http2)
     timer_disarm(&http2->ping);
     if (http2->session == NULL || !http2_session_takes_requests(http2->session) ||
         !is_current(connection)) {
+        end(connection);
+        return;
+    }
+    if (http2->is_exclusive && count_own_resting(connection->server) >= UPSTREAM_OWN_RESTING_MAX) {
         end(connection);
         return;
     }
@@ -191,7 +257,7 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     struct http2_batch batch = {
         .slices = slices, .n_max = STREAM_SLICES_MAX, .bytes = bytes, .capacity = sizeof(bytes)};
     if (!http2_session_pack(http2->session, &batch, now_us)) {
-        end_streams(http2, END_LOST);
+        end_streams(http2, END_DEAD);
         return false;
     }
     if (batch.n == 0) {
@@ -217,6 +283,15 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     return false;
 }
 
+/* @stream has ended by GOAWAY, or by itself. */
+static void suspect_reset(struct upstream_http2 *http2, struct upstream_stream *stream)
+{
+    if (http2_session_goaway(http2->session) >= HTTP2_GOAWAY_ERROR &&
+        !http2_stream_is_refused(&stream->stream)) {
+        suspect(http2, stream, !has_strangers(http2));
+    }
+}
+
 /* Streams that were reset meanwhile. */
 static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
 {
@@ -227,6 +302,7 @@ static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
         if (event.kind != HTTP2_RESET) {
             return;
         }
+        suspect_reset(http2, stream_of(event.stream));
         upstream_stream_on_lost(stream_of(event.stream));
         if (is_closed(http2)) {
             return;
@@ -311,6 +387,7 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
         return true;
     case HTTP2_RESET:
         if (event->is_by_peer) {
+            suspect_reset(http2, stream);
             upstream_stream_on_lost(stream);
         } else {
             upstream_stream_on_bad(stream, "the answer broke a rule of HTTP/2");
@@ -337,7 +414,7 @@ static void process(struct upstream_http2 *http2, struct upstream_block *block, 
     do {
         event = http2_session_read(http2->session, &bytes, &http2->room, now_us);
         if (!handle(http2, block, &event)) {
-            end_streams(http2, END_LOST);
+            end_streams(http2, END_DEAD);
         }
     } while (!is_closed(http2) && event.kind != HTTP2_NONE);
     give_heads(http2);
@@ -377,7 +454,7 @@ static void on_ping_timer(void *context)
     const uint64_t ping_us = http2->connection->server->group->ping_us;
     const bool is_silent = clock_monotonic_us() - http2->read_us >= ping_us;
     if (is_silent && http2_session_awaits_pong(http2->session)) {
-        end_streams(http2, END_LOST);
+        end_streams(http2, END_DEAD);
         return;
     }
     if (is_silent) {
@@ -492,7 +569,7 @@ static const struct upstream_carrier_ops OPS = {
     .free = free_http2,
 };
 
-bool upstream_http2_init(struct upstream *connection)
+bool upstream_http2_init(struct upstream *connection, const struct address *owner)
 {
     struct upstream_http2 *http2 = calloc(1, sizeof(*http2));
     if (http2 == NULL) {
@@ -500,6 +577,8 @@ bool upstream_http2_init(struct upstream *connection)
     }
     struct loop *loop = connection->server->group->env->loop;
     http2->connection = connection;
+    http2->is_exclusive = owner != NULL;
+    http2->owner = owner != NULL ? *owner : (struct address){0};
     list_init(&http2->node);
     list_init(&http2->streams);
     list_init(&http2->heads);
@@ -518,6 +597,22 @@ void upstream_http2_drop(struct upstream *connection)
 }
 
 /* --- the choice of a connection --- */
+
+const struct address *upstream_http2_owner(const struct upstream_server *server,
+                                           const struct upstream_request *request)
+{
+    struct suspects *suspects = &server->group->process->suspects;
+    return request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
+                   suspects_have(suspects, &request->client, clock_monotonic_us())
+               ? &request->client
+               : NULL;
+}
+
+static bool is_owned_by(const struct upstream_http2 *http2, const struct address *owner)
+{
+    return owner == NULL ? !http2->is_exclusive
+                         : http2->is_exclusive && address_equals(&http2->owner, owner);
+}
 
 static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
 {
@@ -542,13 +637,17 @@ static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use us
            stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
 }
 
-struct upstream *upstream_http2_find(struct upstream_server *server, enum upstream_use use)
+struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
+                                     enum upstream_use use)
 {
     struct upstream_http2 *found = NULL;
     struct list *node = server->http2.next;
     while (node != &server->http2) {
-        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        struct upstream_http2 *http2 = http2_at(node);
         node = node->next;
+        if (!is_owned_by(http2, owner)) {
+            continue;
+        }
         if (is_acceptable(http2, use) && is_doubtful(http2, use)) {
             on_readable(http2->connection); /* it has no streams to end */
         }
@@ -568,7 +667,7 @@ void upstream_http2_close_idle(struct upstream_server *server)
 {
     struct list *node = server->http2.next;
     while (node != &server->http2) {
-        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        struct upstream_http2 *http2 = http2_at(node);
         node = node->next;
         if (http2->n_streams == 0) {
             end(http2->connection);

@@ -21,6 +21,8 @@
 enum {
     UPSTREAM_STREAMS_MAX = 100,         /* of a connection at a time */
     UPSTREAM_REQUEST_FIELDS_MAX = 1024, /* of a request, and those that the proxy adds */
+    UPSTREAM_SHARED_HEAD_MAX = 4096,    /* bytes of a head that shares a connection */
+    UPSTREAM_OWN_RESTING_MAX = 16,      /* connections to a server of one client each, at rest */
 };
 
 /* Whether requests to @server go on streams, at least until ALPN says otherwise. */
@@ -32,12 +34,19 @@ static inline bool upstream_speaks_http2(const struct upstream_server *server)
 
 /* --- connections (upstream_http2.c) --- */
 
-/* Make @connection, which is about to connect to its server, one that may speak HTTP/2. False: no
- * memory. */
-MUST_USE bool upstream_http2_init(struct upstream *connection);
+/* Make @connection, which is about to connect to its server, one that may speak HTTP/2. @owner: for
+ * requests of that client alone; NULL: for those of all. False: no memory. */
+MUST_USE bool upstream_http2_init(struct upstream *connection, const struct address *owner);
 
-/* A connection that takes one more stream, for @use: established, or being made. NULL: none. */
-struct upstream *upstream_http2_find(struct upstream_server *server, enum upstream_use use);
+/* Whose the connection for @request has to be: its client's, which is to share none; NULL: it may
+ * be one for all. */
+const struct address *upstream_http2_owner(const struct upstream_server *server,
+                                           const struct upstream_request *request);
+
+/* A connection of @owner that takes one more stream, for @use: established, or being made. NULL:
+ * none. */
+struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
+                                     enum upstream_use use);
 
 /* Close the connections of @server that have no streams. */
 void upstream_http2_close_idle(struct upstream_server *server);
@@ -49,6 +58,7 @@ void upstream_http2_drop(struct upstream *connection);
 
 /* Take a stream of @connection for @user. NULL: no memory. */
 MUST_USE struct upstream *upstream_stream_new(struct upstream *connection,
-                                              struct upstream_user *user);
+                                              struct upstream_user *user,
+                                              const struct upstream_request *request);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_H */

@@ -41,6 +41,9 @@ struct upstream_stream {
     struct upstream *connection;
     struct list node; /* in http2->streams */
     struct http2_stream stream;
+    struct address client;
+    uint64_t fields_us; /* monotonic: when its head or its trailers were handed over; 0: not yet */
+    enum upstream_loss loss;
 
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
     int n_pieces;
@@ -71,6 +74,9 @@ struct upstream_http2 {
     struct list streams;           /* struct upstream_stream */
     struct list heads;             /* those whose head was given alone */
     size_t n_streams;
+    bool is_exclusive;      /* for requests of `owner` alone */
+    struct address owner;   /* with is_exclusive; as address_of_client() gives it */
+    bool has_failed;        /* and a user counts that: the others get LOSS_SHARED */
     bool is_ending;         /* no stream is taken any more */
     bool is_resting;        /* no stream is under way, and it may be used again */
     bool has_counted;       /* among the server's connections that speak HTTP/2 */

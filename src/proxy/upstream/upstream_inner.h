@@ -43,6 +43,7 @@ struct upstream_stream_ops {
                                bool last);
     void (*pump)(struct upstream *upstream);
     bool (*is_unprocessed)(const struct upstream *upstream);
+    enum upstream_loss (*loss)(struct upstream *upstream, bool is_counted);
     const char *(*alert)(const struct upstream *upstream);
     bool (*is_securing)(const struct upstream *upstream);
     void (*keep_trailers)(struct upstream *upstream, char *memory);

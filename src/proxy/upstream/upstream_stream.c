@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "http/field.h"
 #include "proxy/upstream/upstream_http2.h"
@@ -167,6 +168,7 @@ static bool open_stream(struct upstream_stream *stream, bool is_last)
                                                         upstream->server->endpoint->is_https,
                                                         fields, ARRAY_LEN(fields))};
     upstream->out_head.len = 0;
+    stream->fields_us = clock_monotonic_us();
     const bool is_open = http2_session_open(upstream_http2_of(stream)->session, &stream->stream,
                                             &list, upstream->user->is_head_request, is_last);
     sender_drop_head(&upstream->out);
@@ -182,6 +184,9 @@ static bool send_next(struct upstream_stream *stream)
         if (piece.len > 0 || is_last) {
             const struct upstream_user *user = stream->upstream.user;
             const struct http2_fields trailers = {user->trailers, user->n_trailers};
+            if (is_last && trailers.n > 0) {
+                stream->fields_us = clock_monotonic_us();
+            }
             http2_stream_send(&stream->stream, piece, is_last,
                               is_last && trailers.n > 0 ? &trailers : NULL);
             return true;
@@ -615,6 +620,21 @@ static bool is_unprocessed(const struct upstream *upstream)
     return http2_stream_is_unprocessed(&stream->stream);
 }
 
+static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
+{
+    const struct upstream_stream *stream = upstream_stream_of(upstream);
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    if (stream->loss != LOSS_PLAIN) {
+        return stream->loss;
+    }
+    if (http2_stream_is_refused(&stream->stream) && !stream->stream.has_answer) {
+        return LOSS_REFUSED;
+    }
+    const bool has_failed = http2->has_failed;
+    http2->has_failed = has_failed || (is_counted && http2->is_ending);
+    return has_failed ? LOSS_SHARED : LOSS_PLAIN;
+}
+
 static const char *alert_of(const struct upstream *upstream)
 {
     const struct stream *socket = &const_stream_of(upstream)->connection->stream;
@@ -670,6 +690,7 @@ static const struct upstream_stream_ops OPS = {
     .send = send_pieces,
     .pump = pump,
     .is_unprocessed = is_unprocessed,
+    .loss = loss_of,
     .alert = alert_of,
     .is_securing = is_securing,
     .keep_trailers = keep_trailers,
@@ -679,7 +700,8 @@ static const struct upstream_stream_ops OPS = {
     .hand_over = hand_over,
 };
 
-struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user)
+struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user,
+                                     const struct upstream_request *request)
 {
     struct upstream_stream *stream = calloc(1, sizeof(*stream));
     struct upstream_http2 *http2 = connection->http2;
@@ -694,6 +716,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     upstream->phase = http2->session != NULL ? UPSTREAM_AWAITING : UPSTREAM_CONNECTING;
     loop_task_init(&upstream->death, die);
     stream->connection = connection;
+    stream->client = request->client;
     list_init(&stream->node);
     list_init(&stream->head_node);
     list_push_back(&http2->streams, &stream->node);

@@ -129,6 +129,8 @@ static const struct {
     {200, ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
     {401, ANSWER_SERVER_FAILED, { 0,  0, 10, 10,  0,  0, 10}},
     {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
+    {502, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
+    {401, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
     /* clang-format on */
 };
 

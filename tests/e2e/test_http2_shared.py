@@ -1,0 +1,173 @@
+"""Requests of several clients share a connection to a server of HTTP/2: what one of them sends harms no other."""
+
+import time
+
+import pytest
+from hyperframe.frame import GoAwayFrame
+
+from harness.http2 import NAMES
+from harness.http2_server import Http2Server
+from harness.wait import until
+
+BEHIND = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\ntrusted_proxies: [127.0.0.1]\n"
+
+
+@pytest.fixture(name="start_server")
+def a_server():
+    servers = []
+
+    def begin(*args, **kwargs):
+        servers.append(Http2Server(*args, **kwargs))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+        assert not server.failures, server.failures
+
+
+def policy(*servers, more="", routes="[{upstream: api}]", **sections):
+    urls = ", ".join(f'"{server.url}"' for server in servers)
+    extra = "".join(f"{key}: {value}\n" for key, value in sections.items())
+    return f"{BEHIND}{extra}upstreams: {{api: {{servers: [{urls}]{more}}}}}\nroutes: {routes}\n"
+
+
+def of(address, *more):
+    return [("x-forwarded-for", f"198.51.100.{address}"), *more]
+
+
+def never(_peer, _request):
+    """No answer."""
+
+
+def end_with(peer, code, last=2**31 - 1):
+    peer.send(GoAwayFrame(0, last_stream_id=last, error_code=NAMES.index(code)))
+    peer.close()
+
+
+def fall_over(code):
+    """`/bad` ends its connection with GOAWAY, `/slow` is not answered, the rest is."""
+    def on_head(peer, request):
+        if request.path == "/bad":
+            end_with(peer, code)
+
+    def behave(peer, request):
+        if request.path.startswith("/quick"):
+            peer.answer(request.stream)
+
+    return {"behave": behave, "on_head": on_head}
+
+
+def wait_until_old(server, n):
+    """The first @n requests are no longer among those of the last second."""
+    server.wait_for(n)
+    begun = time.monotonic()
+    until(lambda: time.monotonic() - begun > 1.2, "the requests to be old")
+
+
+EJECT = ", eject: {failures: 1, for: 1m}, retries: 1"
+DOWN = "server is down"
+
+
+def begin_slow(client, n=3):
+    return [client.begin(path="/slow", method="POST", more=of(i)) for i in range(1, n + 1)]
+
+
+def statuses(client, streams):
+    return [client.answer(stream).status for stream in streams]
+
+
+@pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", "PROTOCOL_ERROR", "INTERNAL_ERROR"])
+def test_who_ends_a_shared_connection_gets_one_of_its_own(start, start_server, connect, code):
+    server = start_server(**fall_over(code))
+    proxy = start(policy(server))
+    client = connect(proxy)
+    others = begin_slow(client)
+    wait_until_old(server, 3)
+    assert client.answer(client.begin(path="/bad", method="POST", more=of(9))).status == 502
+    assert statuses(client, others) == [502] * 3
+    others = begin_slow(client)
+    shared = server.wait_for(7).peer
+    for _ in range(3):
+        assert client.answer(client.begin(path="/bad", method="POST", more=of(9))).status == 502
+    assert all(request.peer is shared for request in server.requests[4:7])
+    for request in server.requests[4:7]:
+        shared.answer(request.stream)
+    assert statuses(client, others) == [200] * 3
+    # what it sends is answered, on a connection that nobody else uses
+    assert client.ask(path="/quick", more=of(9)).status == client.ask(path="/quick", more=of(1)).status == 200
+    assert server.requests[-2].peer is not shared and server.requests[-1].peer is shared
+
+
+def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(start, start_server, connect):
+    """It may have been the cause."""
+    server = start_server(lambda peer, request: peer.number == 1 or peer.answer(request.stream))
+    client = connect(start(policy(server)))
+    streams = [client.begin(path=f"/{i}", more=of(i)) for i in range(3)]
+    server.wait_for(3)
+    end_with(server.peers[0], "ENHANCE_YOUR_CALM")
+    assert statuses(client, streams) == [200] * 3
+    assert len({request.peer for request in server.requests}) == 4
+
+
+def test_who_ends_a_connection_that_is_its_own_is_not_tried_again(start, start_server):
+    servers = [start_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(3)]
+    proxy = start(policy(*servers))
+    assert proxy.ask("GET", "/bad", of(9)).status == 502
+    assert sum(len(server.requests) for server in servers) == 1
+
+
+def test_the_end_of_a_connection_is_one_failure(start, start_server, connect):
+    servers = [start_server(behave=never) for _ in range(2)]
+    proxy = start(policy(*servers, more=", eject: {failures: 2, for: 1m}"))
+    client = connect(proxy)
+    for _ in range(2):
+        before = [len(server.requests) for server in servers]
+        assert DOWN not in proxy.stderr()
+        streams = begin_slow(client, 8)
+        for server, n in zip(servers, before):
+            wait_until_old(server, n + 4)
+        servers[0].peers[-1].close()
+        for request in servers[1].requests[before[1]:]:
+            request.peer.answer(request.stream)
+        assert sorted(statuses(client, streams)) == [200] * 4 + [502] * 4
+    until(lambda: DOWN in proxy.stderr(), "the second failure to be counted")
+
+
+LIMITED = {"routes": "[{upstream: api, limits: [a]}]",
+           "limits": "{a: {key: client.ip, algorithm: fixed_window, rate: 3/d, refund_on: [server_failed, 5xx]}}"}
+
+
+def test_what_a_request_does_to_its_connection_is_charged_and_no_failure(start, start_server):
+    servers = [start_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(2)]
+    proxy = start(policy(*servers, more=EJECT, **LIMITED))
+    assert [proxy.ask("POST", "/bad", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
+    assert DOWN not in proxy.stderr()
+
+
+@pytest.mark.parametrize("code", ["PROTOCOL_ERROR", "COMPRESSION_ERROR", "ENHANCE_YOUR_CALM", "FRAME_SIZE_ERROR",
+                                  "CANCEL", "HTTP_1_1_REQUIRED"])
+def test_a_reset_for_what_a_request_says_is_its_answer(start, start_server, code):
+    servers = [start_server(lambda peer, request: peer.reset(request.stream, code)) for _ in range(2)]
+    proxy = start(policy(*servers, more=EJECT, **LIMITED))
+    assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
+    assert sum(len(server.requests) for server in servers) == 3
+    assert DOWN not in proxy.stderr()
+
+
+def test_a_long_head_goes_on_a_connection_of_its_client(start, start_server, connect):
+    """Servers end the whole connection for a head that is longer than they take."""
+    server = start_server()
+    client = connect(start(policy(server)))
+    long = ("x-long", "x" * 5000)
+    assert [client.ask(more=of(*more)).status for more in ((1,), (1, long), (2, long), (1, long), (2,))] == [200] * 5
+    peers = [request.peer.number for request in server.requests]
+    assert peers == [1, 2, 3, 2, 1]
+
+
+def test_few_connections_of_one_client_each_rest(start, start_server, connect):
+    server = start_server()
+    client = connect(start(policy(server)))
+    for i in range(20):
+        assert client.ask(more=of(i, ("x-long", "x" * 5000))).status == 200
+    until(lambda: sum(peer.is_closed for peer in server.peers) == 4, "the further ones to end")
