@@ -37,4 +37,10 @@ enum grpc_status grpc_status_of(uint16_t http_status);
  * GRPC_NONE: there is no such field. */
 unsigned grpc_find_status(const struct field *fields, size_t n_fields);
 
+/* Whether a field called @name has binary values: it ends in "-bin". */
+bool grpc_is_binary(struct span name);
+
+/* Whether @value is one that a server of gRPC can decode: base64 without or with its padding. */
+bool grpc_is_base64(struct span value);
+
 #endif /* SLUICE_HTTP_GRPC_H */

@@ -21,11 +21,21 @@
 MUST_USE struct http2_session *http2_session_new_client(const struct http2_config *config,
                                                         uint64_t now_us);
 
+enum { HTTP2_NARROW_US = 100 * 1000 };
+
+/* Whether less than a quarter of the connection's window has been open for HTTP2_NARROW_US: the
+ * peer does not take what it was sent. */
+bool http2_session_is_narrow(const struct http2_session *session, uint64_t now_us);
+
 /* Whether a request may be opened: the peer takes one more at a time, and takes new ones at all. */
 bool http2_session_may_open(const struct http2_session *session);
 
 /* How many requests at a time the peer has granted; 100 until it has said so. */
 uint32_t http2_session_granted(const struct http2_session *session);
+
+/* Whether the peer takes a head of @fields, by its SETTINGS_MAX_HEADER_LIST_SIZE. */
+bool http2_session_takes_head(const struct http2_session *session,
+                              const struct http2_fields *fields);
 
 /* Whether the peer takes new requests, now or later. */
 bool http2_session_takes_requests(const struct http2_session *session);

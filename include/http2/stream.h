@@ -32,8 +32,8 @@ struct http2_stream {
     bool is_closed;     /* frames no longer belong to it */
     bool is_reset_by_peer;
     uint32_t reset_code; /* then: of its RST_STREAM */
-    bool has_deadline; /* of gRPC */
-    bool is_queued;    /* frames at queued_at, the last of it, are not packed */
+    bool has_deadline;   /* of gRPC */
+    bool is_queued;      /* frames at queued_at, the last of it, are not packed */
     size_t queued_at;
     int64_t send_window;     /* bytes of DATA that the peer takes; negative if it took some back */
     uint32_t receive_window; /* bytes that the peer may send */

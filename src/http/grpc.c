@@ -63,3 +63,51 @@ unsigned grpc_find_status(const struct field *fields, size_t n_fields)
     }
     return GRPC_NONE;
 }
+
+bool grpc_is_binary(struct span name)
+{
+    const struct span suffix = SPAN("-bin");
+    return name.len >= suffix.len &&
+           span_equals_ignore_case(span_of(name.data + name.len - suffix.len, suffix.len), suffix);
+}
+
+/* 0 to 63; 64: @c is no letter of base64. */
+static unsigned value_of(char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return (unsigned)(c - 'A');
+    }
+    if (c >= 'a' && c <= 'z') {
+        return (unsigned)(c - 'a') + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return (unsigned)(c - '0') + 52;
+    }
+    return c == '+' ? 62 : c == '/' ? 63 : 64;
+}
+
+bool grpc_is_base64(struct span value)
+{
+    const size_t len = value.len;
+    unsigned last = 0;
+    if (len % 4 == 0 && len > 0 && value.data[len - 1] == '=') {
+        value.len -= value.data[len - 2] == '=' ? 2 : 1;
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        last = value_of(value.data[i]);
+        if (last > 63) {
+            return false;
+        }
+    }
+    /* Bits of the last letter that are beyond the last byte are 0. */
+    switch (value.len % 4) {
+    case 0:
+        return true;
+    case 2:
+        return last % 16 == 0;
+    case 3:
+        return last % 4 == 0;
+    default:
+        return false;
+    }
+}

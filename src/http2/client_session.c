@@ -20,6 +20,18 @@ uint32_t http2_session_granted(const struct http2_session *session)
     return session->peer_streams_max;
 }
 
+bool http2_session_takes_head(const struct http2_session *session,
+                              const struct http2_fields *fields)
+{
+    enum { FIELD_OVERHEAD = 32 }; /* RFC 9113 section 6.5.2 */
+    size_t n = 0;
+    for (size_t i = 0; i < fields->n; i++) {
+        const struct field *field = &fields->fields[i];
+        n += field->hop_by_hop ? 0 : field->name.len + field->value.len + FIELD_OVERHEAD;
+    }
+    return n <= session->peer_head_max;
+}
+
 bool http2_session_may_open(const struct http2_session *session)
 {
     return session->n_streams < http2_session_granted(session) &&

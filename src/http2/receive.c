@@ -333,6 +333,9 @@ static void apply_setting(struct http2_session *session, unsigned id, uint32_t v
     case NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS:
         session->peer_streams_max = value;
         break;
+    case NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE:
+        session->peer_head_max = value;
+        break;
     case NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE:
         session->frame.stream_window = value;
         code = value > INT32_MAX ? NGHTTP2_FLOW_CONTROL_ERROR : NGHTTP2_NO_ERROR;
@@ -415,11 +418,13 @@ static void on_window_update(struct http2_session *session, int32_t id, uint32_t
         if (session->send_window > INT32_MAX) {
             session_fail(session, NGHTTP2_FLOW_CONTROL_ERROR);
         }
+        share_on_update(session, increment);
     } else if (stream != NULL) {
         stream->send_window += increment;
         if (stream->send_window > INT32_MAX) {
             session_fault_stream(stream, NGHTTP2_FLOW_CONTROL_ERROR);
         } else {
+            share_note_update(session, increment);
             send_note_ready(stream);
         }
     }

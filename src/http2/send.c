@@ -141,14 +141,15 @@ static void pack_data(struct http2_stream *stream, struct http2_batch *batch, si
 static void pack_stream(struct http2_session *session, struct http2_batch *batch)
 {
     struct http2_stream *stream = CONTAINER_OF(session->ready.next, struct http2_stream, ready);
-    const int64_t window =
-        stream->send_window < session->send_window ? stream->send_window : session->send_window;
+    const int64_t share = share_of_window(stream);
+    const int64_t window = stream->send_window < share ? stream->send_window : share;
     const size_t most =
         window < FRAME_BYTES_MAX ? (size_t)(window > 0 ? window : 0) : (size_t)FRAME_BYTES_MAX;
     const size_t len = stream->piece.len < most ? stream->piece.len : most;
     list_remove(&stream->ready);
     if (len == 0 && stream->piece.len > 0) {
-        return; /* its window is closed */
+        session->has_held = true; /* its window is closed, or it has its share */
+        return;
     }
     if (stream->piece.len > 0 || stream->n_trailers == 0) {
         pack_data(stream, batch, len);
@@ -180,6 +181,7 @@ bool http2_session_pack(struct http2_session *session, struct http2_batch *batch
     session->now_us = now_us;
     budget_refill(&session->budget, now_us);
     session_note_window(session); /* its updates are packed now */
+    share_note_window(session);
     batch->n = 0;
     batch->used = 0;
     assert(has_room(batch));
@@ -194,6 +196,7 @@ bool http2_session_pack(struct http2_session *session, struct http2_batch *batch
             break;
         }
     }
+    share_note_window(session);
     return !session->is_broken;
 }
 

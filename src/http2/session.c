@@ -128,6 +128,7 @@ struct http2_session *session_new(const struct http2_config *config, bool is_cli
     session->send_window = WINDOW_BYTES_INITIAL;
     session->peer_stream_window = WINDOW_BYTES_INITIAL;
     session->peer_streams_max = PEER_STREAMS_UNSAID;
+    session->peer_head_max = UINT32_MAX;
     if (is_client) {
         session->config.connection_window = INT32_MAX;
         session->continuations_max += config->head_bytes_max / FRAME_BYTES_MAX;

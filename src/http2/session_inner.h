@@ -28,6 +28,8 @@ enum fate {
     FATE_FORGOTTEN,  /* too many others began since */
 };
 
+enum { UPDATES = 8 };
+
 struct http2_session {
     struct http2_config config;
     size_t memory;         /* bytes held by the decoder of heads */
@@ -60,9 +62,15 @@ struct http2_session {
     size_t n_streams;     /* not released */
     size_t n_open;        /* neither ended nor reset: those in `streams` */
     struct http2_stream *streams[STREAM_BUCKETS];
-    int64_t send_window;         /* of the connection */
+    int64_t send_window;       /* of the connection */
+    int64_t send_window_max;   /* the widest that it was */
+    uint64_t narrow_since_us;  /* little of it is open; 0: it is not so */
+    uint32_t updates[UPDATES]; /* the latest WINDOW_UPDATEs; 0: none yet */
+    unsigned n_updates;
+    bool has_held;               /* a stream waits for its share of it */
     uint32_t peer_stream_window; /* of a stream that begins */
     uint32_t peer_streams_max;   /* at a time */
+    uint32_t peer_head_max;      /* bytes of a head, as SETTINGS_MAX_HEADER_LIST_SIZE counts them */
     uint32_t receive_window;     /* bytes that the peer may send */
     uint32_t unreturned;         /* bytes that were taken, and are not granted again yet */
     uint64_t closed_us; /* how long the window of the connection was closed, until closed_since */
@@ -175,5 +183,18 @@ void send_note_ready(struct http2_stream *stream);
 
 /* The frames of a head, or of trailers, are packed. */
 void send_on_head_packed(struct http2_stream *stream, bool is_last);
+
+/* --- share.c: what a request may have of the connection's window --- */
+
+/* A WINDOW_UPDATE has come: of a stream; of the connection. */
+void share_note_update(struct http2_session *session, uint32_t increment);
+void share_on_update(struct http2_session *session, uint32_t increment);
+
+/* The window of the connection may have changed: note whether little of it is open. */
+void share_note_window(struct http2_session *session);
+
+/* How many bytes @stream may send now of the connection's window, which is open. 0: it has its
+ * share, and becomes ready again with an update. */
+int64_t share_of_window(const struct http2_stream *stream);
 
 #endif /* SLUICE_HTTP2_SESSION_INNER_H */

@@ -10,7 +10,7 @@ from harness import message
 from harness.certificates import Authority
 from harness.http2 import Http2Client
 from harness.http2_server import Http2Server
-from harness.ports import free_port
+from harness.ports import end_accepting, free_port
 from harness.upstream import Upstream
 from harness.wait import until
 
@@ -160,3 +160,59 @@ def test_an_upgrade_goes_by_http_1_1(start, pair):
                 assert b"Upgrade: websocket" in head
                 server.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhi")
                 assert client.read().status == 101
+
+
+UPGRADE = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"),
+           ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
+
+
+def upgrade_policy(pair, *servers, more=""):
+    urls = ", ".join(f"'{server}'" for server in servers)
+    return (f"{LISTEN}upstreams: {{api: {{servers: [{urls}], protocol: auto, tls: {{ca: {pair[0]}}}, "
+            f"timeout: {{connect: 20s}}{more}}}}}\nroutes: [{{upstream: api, upgrade: [websocket]}}]\n")
+
+
+def test_servers_of_http_2_alone_are_offered_no_more_upgrades(start, start_secure, pair):
+    servers = [start_secure("h2") for _ in range(2)]
+    proxy = start(upgrade_policy(pair, *(server.url for server in servers), more=", eject: {failures: 1, for: 1m}"))
+    for _ in range(4):
+        assert proxy.ask("GET", "/", UPGRADE).status == 200
+        assert proxy.ask().status == 200
+    assert sum(server.n_turned_away for server in servers) <= 2
+    assert all(request.get("upgrade") is None for server in servers for request in server.requests)
+    assert "server is down" not in proxy.stderr()
+
+
+def test_a_connection_for_an_upgrade_is_not_kept(start, pair):
+    """Other requests would go on it by HTTP/1.1."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair[1:])
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    agreed = []
+
+    def serve(listener):
+        while True:
+            try:
+                sock, _ = listener.accept()
+                server = context.wrap_socket(sock, server_side=True)
+            except OSError:
+                return
+            agreed.append(server.selected_alpn_protocol())
+            if agreed[-1] == "http/1.1":
+                message.Reader(server).head()
+                server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                held.append(server)
+            else:
+                server.close()
+
+    held = []
+    with socket.create_server(("127.0.0.1", free_port())) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        proxy = start(upgrade_policy(pair, f"https://127.0.0.1:{listener.getsockname()[1]}"))
+        assert proxy.ask("GET", "/", UPGRADE).status == 200
+        assert proxy.ask().status == 502
+        assert agreed[0] == "http/1.1" and set(agreed[1:]) == {"h2"}
+        end_accepting(listener, thread)
+    for server in held:
+        server.close()

@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import GoAwayFrame, SettingsFrame, WindowUpdateFrame
 
+from harness.client import Client
 from harness.http2 import NAMES
 from harness.http2_server import Http2Server
 from harness.wait import until
@@ -171,3 +172,97 @@ def test_few_connections_of_one_client_each_rest(start, start_server, connect):
     for i in range(20):
         assert client.ask(more=of(i, ("x-long", "x" * 5000))).status == 200
     until(lambda: sum(peer.is_closed for peer in server.peers) == 4, "the further ones to end")
+
+
+@pytest.mark.parametrize("value", ["***", "!", "YQ==,*", "YQ=", "YR", "Y", "YWJj=", "a b", "YQ==YQ=="])
+def test_a_binary_field_that_is_no_base64_is_400(start, start_server, value):
+    """C core takes it for a fault of the connection."""
+    servers = [start_server() for _ in range(2)]
+    proxy = start(policy(*servers, more=EJECT))
+    for name in ("X-Bin", "grpc-tags-bin"):
+        for method in ("GET", "POST"):
+            assert proxy.ask(method, "/", [*of(1), (name, value)]).status == 400
+    assert proxy.ask().status == 200 and DOWN not in proxy.stderr()
+    assert sum(len(server.requests) for server in servers) == 1
+
+
+def test_members_of_a_binary_field_are_fields(start, start_server):
+    server = start_server()
+    value = "YQ, YWI=,,YWJj,+/+/"
+    assert start(policy(server)).ask("GET", "/", of(1, ("X-Bin", value), ("Y-Bin", ""))).status == 200
+    fields = [field for field in server.last.fields if field[0].endswith("-bin")]
+    assert fields == [("x-bin", "YQ"), ("x-bin", "YWI="), ("x-bin", "YWJj"), ("x-bin", "+/+/"), ("y-bin", "")]
+
+
+def test_a_head_above_what_the_server_takes_is_431(start, start_server):
+    server = start_server(settings={SettingsFrame.MAX_HEADER_LIST_SIZE: 1500})
+    proxy = start(policy(server, more=EJECT))
+    assert proxy.ask("GET", "/", of(1)).status == 200  # its SETTINGS have come
+    for body in (None, b"body"):
+        assert proxy.ask("POST", "/", of(1, ("X-Long", "x" * 1500)), body).status == 431
+    assert proxy.ask("GET", "/", of(1)).status == 200
+    assert len(server.requests) == 2 and len(server.peers) == 1
+
+
+@pytest.mark.parametrize("request_head", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \r\n\r\n"])
+def test_a_request_without_a_host_names_the_server(start, start_server, request_head):
+    server = start_server()
+    proxy = start(policy(server))
+    with proxy.send(request_head) as client:
+        assert client.read().status == 200
+    assert server.last.get(":authority") == f"127.0.0.1:{server.port}"
+
+
+WINDOW = 65535  # of a connection, and of a stream
+
+
+def hog(proxy, address, n_bytes=WINDOW):
+    """An upload that the server does not read."""
+    client = Client(proxy.address)
+    client.send(b"POST /hog HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.%d\r\nContent-Length: %d\r\n\r\n"
+                % (address, n_bytes) + b"x" * n_bytes)
+    return client
+
+
+def read_at_once(server):
+    """Like Go: each DATA of all but /hog is granted again at once, by small updates."""
+    def run(peer, frame):
+        request = peer.requests[frame.stream_id]
+        if request.path != "/hog" and len(frame.data) > 0:
+            for at in range(0, len(frame.data), 1000):
+                n = min(1000, len(frame.data) - at)
+                peer.send(WindowUpdateFrame(0, window_increment=n),
+                          WindowUpdateFrame(frame.stream_id, window_increment=n))
+
+    server.on_data = run
+    return server
+
+
+def test_uploads_that_are_not_read_leave_room_for_others(start, start_server):
+    server = read_at_once(start_server(grants=False, settings={}))
+    proxy = start(policy(server, more=", timeout: {response: 5s}"))
+    for _ in range(3):
+        assert proxy.ask("POST", "/", of(1), b"x" * 20000).status == 200
+    hogs = [hog(proxy, i) for i in range(2, 6)]
+    server.wait_for(7)
+    until(lambda: sum(len(request.body) for request in server.requests[3:]) > WINDOW // 3, "what they may send")
+    for _ in range(5):
+        assert proxy.ask("POST", "/", of(9), b"x" * 5000).status == 200
+    assert max(len(request.body) for request in server.requests[3:7]) < WINDOW // 3
+    for client in hogs:
+        client.close()
+
+
+def test_a_connection_whose_window_stays_closed_takes_no_more_bodies(start, start_server):
+    server = start_server(behave=lambda peer, request: request.path == "/hog" or peer.answer(request.stream),
+                          grants=False, settings={})
+    proxy = start(policy(server, more=EJECT + ", timeout: {response: 1s}"))
+    hogs = [hog(proxy, i) for i in range(2, 6)]
+    until(lambda: sum(len(request.body) for request in server.requests) > WINDOW * 9 // 10, "the window to be closed")
+    begun = time.monotonic()
+    until(lambda: time.monotonic() - begun > 0.2, "it to be closed for a while")
+    assert proxy.ask("GET", "/", of(9)).status == 200
+    assert proxy.ask("POST", "/", of(9), b"x" * 5000).status == 200
+    assert [request.peer.number for request in server.requests[-2:]] == [1, 2]
+    for client in hogs:
+        client.close()

@@ -373,15 +373,24 @@ def test_a_connection_without_streams_ends_after_its_timeout(start, start_server
     assert len(server.peers) == 2
 
 
+def count_pings(peer):
+    return sum(isinstance(frame, PingFrame) and "ACK" not in frame.flags for frame in peer.frames)
+
+
 def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_server):
+    """Once: servers of gRPC end connections for more."""
     server = start_server(behave=never)
     proxy = start(policy(server, timeouts="{ping: 200ms}"))
     with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         peer = server.wait_for(1).peer
-        until(lambda: sum(isinstance(frame, PingFrame) and "ACK" not in frame.flags for frame in peer.frames) > 2,
-              "PINGs, one after the other")
+        until(lambda: count_pings(peer) == 1, "a PING")
+        begun = time.monotonic()
+        until(lambda: time.monotonic() - begun > 0.7, "more of them to be due")
+        assert count_pings(peer) == 1
+        peer.head(1, 103)
+        until(lambda: count_pings(peer) == 2, "a PING, since it was heard meanwhile")
         peer.answer(1)
-        assert client.read().status == 200
+        assert [client.read().status for _ in range(2)] == [103, 200]
 
 
 def test_a_server_that_does_not_answer_pings_is_gone(start, start_server):

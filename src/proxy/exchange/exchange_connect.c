@@ -306,6 +306,17 @@ void exchange_on_moved(struct upstream_user *user, struct upstream *upstream)
     exchange_of(user)->upstream = upstream;
 }
 
+/* The server takes no connection for an upgrade: ask it without one. */
+static void go_on_without_upgrade(struct exchange *exchange)
+{
+    exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+    drop(exchange);
+    exchange->choice.n_addresses = 0;
+    exchange->choice.stale = exchange->server;
+    counter_up(&counting_upstream(exchange)->retries);
+    try_next(exchange, clock_monotonic_us(), 502, LOST);
+}
+
 /* @words and @reason, which may come from the server, for log and problem document. */
 static const char *keep_reason(struct exchange *exchange, const char *words, const char *reason)
 {
@@ -321,6 +332,10 @@ void exchange_on_insecure(struct upstream_user *user, const char *reason)
 {
     struct exchange *exchange = exchange_of(user);
     const char *fault = keep_reason(exchange, "no TLS with the upstream: ", reason);
+    if (upstream_refuses_upgrade(exchange->upstream)) {
+        go_on_without_upgrade(exchange);
+        return;
+    }
     drop(exchange);
     note_unreachable(exchange, OUTCOME_INSECURE);
     try_next(exchange, clock_monotonic_us(), 502, fault);
@@ -399,6 +414,11 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_fail(exchange, 408, GIVEN_UP);
         return;
     }
+    if (!exchange->has_upstream_answered && may_repeat(exchange) &&
+        upstream_refuses_upgrade(exchange->upstream)) {
+        go_on_without_upgrade(exchange);
+        return;
+    }
     bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
     enum upstream_outcome outcome = was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
     const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
@@ -424,4 +444,12 @@ void exchange_on_lost(struct upstream_user *user)
         choice->n_deaths++;
     }
     try_next(exchange, clock_monotonic_us(), 502, fault);
+}
+
+void exchange_on_refused(struct upstream_user *user, uint16_t status, const char *reason)
+{
+    struct exchange *exchange = exchange_of(user);
+    exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+    drop(exchange);
+    exchange_fail(exchange, status, reason);
 }

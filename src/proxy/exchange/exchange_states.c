@@ -81,7 +81,9 @@ static void on_forward_timeout(struct exchange *exchange)
     } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
         exchange_cut(exchange, ANSWER_SERVER_FAILED, "no event came in time");
     } else {
-        exchange_note_outcome(exchange, OUTCOME_UNANSWERED);
+        exchange_note_outcome(exchange, upstream_is_starved(exchange->upstream)
+                                            ? OUTCOME_INCONCLUSIVE
+                                            : OUTCOME_UNANSWERED);
         exchange_fail(exchange, 504, "the upstream did not answer in time");
     }
 }

@@ -70,7 +70,6 @@ static inline void exchange_note_outcome(struct exchange *exchange, enum upstrea
 
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */
 void exchange_reply(struct exchange *exchange, struct span body);
-
 /* Answer with a problem document, or cut the connection if an answer has begun. @fault goes to the
  * log. With a @status below 500, the client counts as the side that ended the request. */
 void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault);
@@ -100,6 +99,7 @@ void exchange_on_connected(struct upstream_user *user, enum status status);
 void exchange_on_insecure(struct upstream_user *user, const char *reason);
 void exchange_on_moved(struct upstream_user *user, struct upstream *upstream);
 void exchange_on_lost(struct upstream_user *user);
+void exchange_on_refused(struct upstream_user *user, uint16_t status, const char *reason);
 bool tunnel_on_switch(struct upstream_user *user);
 
 static inline struct exchange *exchange_of(struct upstream_user *user)

@@ -118,7 +118,8 @@ void exchange_on_trailers(struct exchange *exchange, const struct head *trailers
     size_t n = 0;
     for (size_t i = 0; kept != NULL && i < trailers->n_fields; i++) {
         const struct field *field = &trailers->fields[i];
-        if (trailer_of_request_passes(field, read, route)) {
+        const bool is_decodable = !grpc_is_binary(field->name) || grpc_is_base64(field->value);
+        if (is_decodable && trailer_of_request_passes(field, read, route)) {
             const struct field copy = {.name = arena_copy(arena, field->name),
                                        .value = arena_copy(arena, field->value)};
             if (copy.name.data == NULL || copy.value.data == NULL) {
@@ -488,4 +489,5 @@ const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .on_lost = exchange_on_lost,
     .on_bad = on_bad,
     .describe = describe,
+    .on_refused = exchange_on_refused,
 };

@@ -23,6 +23,7 @@ enum {
     /* A server that waits has filled the socket's buffer, 64 KiB at least by default. Fewer bytes
      * are what a server that sends now and then has sent meanwhile. */
     HELD_BACK_BYTES_MIN = 16 * 1024,
+    NO_UPGRADE_FOR_US = 300 * 1000 * 1000,
 };
 
 static struct proxy_env *env_of(const struct upstream *upstream)
@@ -162,6 +163,7 @@ static void pump_body(struct upstream *upstream, bool is_head_pending)
 static void hand_over_switch(struct upstream *upstream, size_t consumed)
 {
     upstream->phase = UPSTREAM_STREAMING;
+    upstream->server->has_upgraded = true;
     upstream->out.is_chunked = false;
     inbox_begin_body(&upstream->inbox, consumed, BODY_UNTIL_CLOSE, 0);
     if (upstream->user->events->on_switch(upstream->user)) {
@@ -487,6 +489,16 @@ enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted)
                                         : LOSS_PLAIN;
 }
 
+bool upstream_refuses_upgrade(struct upstream *upstream)
+{
+    struct upstream_server *server = upstream->server;
+    if (!upstream->is_single || server->has_upgraded) {
+        return false;
+    }
+    server->no_upgrade_until_us = clock_monotonic_us() + NO_UPGRADE_FOR_US;
+    return true;
+}
+
 const char *upstream_alert(const struct upstream *upstream)
 {
     if (upstream->stream_ops != NULL) {
@@ -535,6 +547,11 @@ bool upstream_is_held_back(const struct upstream *upstream)
            !stream_has_peer_ended(&upstream->stream);
 }
 
+bool upstream_is_starved(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL && upstream->stream_ops->is_starved(upstream);
+}
+
 bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up)
 {
     return upstream->stream_ops == NULL && upstream->stream.transport->from_pipe != NULL &&
@@ -559,6 +576,10 @@ bool upstream_is_current(struct upstream *upstream)
     const struct upstream_server *server = upstream->server;
     if (upstream->generation == server->generation) {
         return true;
+    }
+    if (upstream->is_single) { /* its generation never is that of the server */
+        upstream->server->has_upgraded = true;
+        return false;
     }
     upstream->generation = server->generation;
     return upstream_server_find_address(server, &upstream->address) < server->n_addresses;

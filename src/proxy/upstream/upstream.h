@@ -57,6 +57,7 @@ struct upstream {
     struct upstream_http2 *http2; /* of a connection that may carry streams; else NULL */
     const struct upstream_carrier_ops *carrier_ops; /* with http2 */
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
+    bool is_single; /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
     struct head_parser parser;
     struct loop_task death;
 };
@@ -106,6 +107,10 @@ const char *upstream_alert(const struct upstream *upstream);
  * if it is LOSS_PLAIN: of the requests of a connection one is told so. */
 enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted);
 
+/* Whether the request was lost because its server, which speaks HTTP/2, takes no connection by
+ * HTTP/1.1 for an upgrade: it is offered none for a while. */
+bool upstream_refuses_upgrade(struct upstream *upstream);
+
 /* A write has failed: read what the server has sent before. */
 void upstream_read_rest(struct upstream *upstream);
 /* Keep the trailers of the answer in @memory, of TRAILER_BYTES_MAX; and how many bytes they are. */
@@ -116,6 +121,8 @@ size_t upstream_trailer_bytes(const struct upstream *upstream);
 bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up);
 /* Whether the server has more of the answer and cannot send it until its user takes what came. */
 bool upstream_is_held_back(const struct upstream *upstream);
+/* Whether the body waits because the server does not take what others have sent it. */
+bool upstream_is_starved(const struct upstream *upstream);
 /* Whether the head is complete but not sent. */
 static inline bool upstream_owes_head(const struct upstream *upstream)
 {

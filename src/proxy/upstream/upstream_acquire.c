@@ -197,12 +197,14 @@ static bool acquire_slot(struct upstream_server *server)
     return true;
 }
 
-/* An upgrade needs HTTP/1.1, which a server may speak that is asked by ALPN. */
+/* An upgrade needs HTTP/1.1, which a server may speak that is asked by ALPN. @server may speak
+ * HTTP/2. */
 static bool goes_on_stream(const struct upstream_server *server, const struct upstream_user *user)
 {
     const bool may_choose =
         !server->endpoint->is_h2c && server->group->spec->protocol == UPSTREAM_AUTO;
-    return upstream_speaks_http2(server) && !(user->needs_http1 && may_choose);
+    return !(user->needs_http1 && may_choose &&
+             clock_monotonic_us() >= server->no_upgrade_until_us);
 }
 
 /* Take a stream of @server, for which the caller has a slot. On failure it is released. */
@@ -212,7 +214,7 @@ static enum status take_stream(struct upstream_server *server, struct upstream_u
     struct upstream_request request;
     user->events->describe(user, &request);
     const struct address *owner = upstream_http2_owner(server, &request);
-    struct upstream *connection = upstream_http2_find(server, owner, use);
+    struct upstream *connection = upstream_http2_find(server, owner, use, request.has_body);
     enum status status = STATUS_OK;
     if (connection == NULL) {
         status = make(server, NULL, true, owner, &connection);
@@ -228,13 +230,40 @@ static enum status take_stream(struct upstream_server *server, struct upstream_u
     return STATUS_OK;
 }
 
+/* A new connection to @server by HTTP/1.1, for an upgrade. Unless it speaks nothing else other
+ * requests do not go on it. */
+static enum status take_single(struct upstream_server *server, struct upstream_user *user,
+                               struct upstream **upstream, bool *is_ready)
+{
+    const enum status status = make(server, NULL, false, NULL, upstream);
+    if (status != STATUS_OK) {
+        upstream_release_slot(server);
+        return status;
+    }
+    if (!server->is_http1) {
+        (*upstream)->is_single = true;
+        (*upstream)->generation = server->generation - 1;
+    }
+    *is_ready = false;
+    upstream_begin_request(*upstream, user);
+    return STATUS_OK;
+}
+
+/* The same of @server, which may speak HTTP/2: a stream, or a connection for an upgrade. */
+static enum status take_new(struct upstream_server *server, struct upstream_user *user,
+                            enum upstream_use use, struct upstream **upstream, bool *is_ready)
+{
+    return goes_on_stream(server, user) ? take_stream(server, user, use, upstream, is_ready)
+                                        : take_single(server, user, upstream, is_ready);
+}
+
 enum status upstream_acquire(struct upstream_server *server, struct upstream_user *user,
                              enum upstream_use use, struct upstream **upstream, bool *is_ready)
 {
     struct upstream *taken = take_idle(server, use);
     *is_ready = taken != NULL;
-    if (taken == NULL && UNLIKELY(goes_on_stream(server, user))) {
-        return acquire_slot(server) ? take_stream(server, user, use, upstream, is_ready)
+    if (taken == NULL && UNLIKELY(upstream_speaks_http2(server))) {
+        return acquire_slot(server) ? take_new(server, user, use, upstream, is_ready)
                                     : STATUS_IN_USE;
     }
     if (taken == NULL) {
@@ -271,8 +300,8 @@ enum status upstream_acquire_granted(struct upstream_user *user,
                                      struct upstream **upstream, bool *is_ready)
 {
     struct upstream *taken;
-    if (grant->fd < 0 && UNLIKELY(goes_on_stream(grant->server, user))) {
-        return take_stream(grant->server, user, use, upstream, is_ready);
+    if (grant->fd < 0 && UNLIKELY(upstream_speaks_http2(grant->server))) {
+        return take_new(grant->server, user, use, upstream, is_ready);
     }
     enum status status = make(grant->server, grant, false, NULL, &taken);
     *is_ready = grant->fd >= 0;

@@ -3,14 +3,18 @@
  * Happy path: the connection is made, streams come and go, all frames of an iteration share a
  * write at its end. Without streams it rests for timeout.idle, and is closed with GOAWAY.
  *
- * Failures: the server closes the connection or is silent for timeouts.ping and does not answer a
- * PING (its streams are lost); it breaks a rule of HTTP/2 (its streams have a bad answer); it
- * sends GOAWAY (streams above its last one are lost unprocessed, the others go on, and the
- * connection ends with them). */
+ * Failures: the server closes the connection, or is silent for timeouts.ping and does not answer a
+ * PING, of which there is one for each time that it was heard (its streams are lost; those of the
+ * last second may be why the server has closed it, and their clients are remembered); it breaks a
+ * rule of HTTP/2 (its streams have a bad answer); it sends GOAWAY (streams above its last one are
+ * lost unprocessed, the others go on, and the connection ends with them). */
 
 #include "proxy/upstream/upstream_http2.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "proxy/upstream/upstream_http2_inner.h"
@@ -19,9 +23,12 @@
 #include "tls/tls_stream.h"
 
 enum {
-    WRITES_MAX = 16,          /* of a connection in one iteration */
-    BATCH_BYTES = 4096,       /* heads of frames, and short ones */
-    HEAD_BYTES_MAX = 1 << 20, /* announced; each request's limit is its user's */
+    WRITES_MAX = 16,                    /* of a connection in one iteration */
+    BATCH_BYTES = 4096,                 /* heads of frames, and short ones */
+    HEAD_BYTES_MAX = 1 << 20,           /* announced; each request's limit is its user's */
+    PING_PERIOD_US = 330 * 1000 * 1000, /* servers of gRPC allow a PING in 5 minutes without data */
+    KEEPALIVE_S = 30,
+    KEEPALIVE_PROBES = 3,
     SUSPECT_US = 1000 * 1000, /* a request whose fields are younger may have ended a connection */
     BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
 };
@@ -318,6 +325,13 @@ static void flush(struct upstream_http2 *http2)
     if (http2->session == NULL || is_closed(http2)) {
         return;
     }
+    while (!list_is_empty(&http2->refused)) {
+        upstream_stream_on_refused(
+            CONTAINER_OF(http2->refused.next, struct upstream_stream, refused_node));
+        if (is_closed(http2)) {
+            return;
+        }
+    }
     for (unsigned i = 0; goes_on && !stream_is_blocked(socket); i++) {
         if (i == WRITES_MAX) {
             upstream_http2_wake(http2);
@@ -365,6 +379,7 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
 {
     struct upstream_stream *stream = event->stream != NULL ? stream_of(event->stream) : NULL;
     struct http2_room *room = &http2->room;
+    http2->has_heard = http2->has_heard || event->kind != HTTP2_NONE;
     switch (event->kind) {
     case HTTP2_NONE:
         return true;
@@ -452,12 +467,16 @@ static void on_ping_timer(void *context)
 {
     struct upstream_http2 *http2 = context;
     const uint64_t ping_us = http2->connection->server->group->ping_us;
-    const bool is_silent = clock_monotonic_us() - http2->read_us >= ping_us;
+    const uint64_t now_us = clock_monotonic_us();
+    const bool is_silent = now_us - http2->read_us >= ping_us;
+    const bool may_ping = http2->has_heard || now_us - http2->pinged_us >= PING_PERIOD_US;
     if (is_silent && http2_session_awaits_pong(http2->session)) {
         end_streams(http2, END_DEAD);
         return;
     }
-    if (is_silent) {
+    if (is_silent && may_ping) {
+        http2->has_heard = false;
+        http2->pinged_us = now_us;
         http2_session_ping(http2->session);
         upstream_http2_wake(http2);
     }
@@ -485,6 +504,25 @@ static void on_failed(struct upstream *connection, enum status status, const cha
     }
 }
 
+/* Let the kernel find a host that is gone: PINGs are few. Without effect on a unix socket. */
+static void watch_peer(int fd)
+{
+    static const struct {
+        int level;
+        int option;
+        int value;
+    } OPTIONS[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_S / KEEPALIVE_PROBES},
+        {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * KEEPALIVE_S * 1000}, /* ms */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(OPTIONS); i++) {
+        (void)setsockopt(fd, OPTIONS[i].level, OPTIONS[i].option, &OPTIONS[i].value, sizeof(int));
+    }
+}
+
 static void on_connected(struct upstream *connection)
 {
     const struct http2_config config = {
@@ -500,6 +538,8 @@ static void on_connected(struct upstream *connection)
         return;
     }
     connection->phase = UPSTREAM_CARRYING;
+    http2->has_heard = true;
+    watch_peer(connection->stream.fd);
     http2->has_counted = true;
     counter_up(&upstream_server_meters(connection->server)->http2_connections);
     end_rest(http2);
@@ -582,6 +622,7 @@ bool upstream_http2_init(struct upstream *connection, const struct address *owne
     list_init(&http2->node);
     list_init(&http2->streams);
     list_init(&http2->heads);
+    list_init(&http2->refused);
     loop_task_init(&http2->flush, on_flush);
     timer_init(&http2->ping, loop, on_ping_timer, http2);
     list_push_front(&connection->server->http2, &http2->node);
@@ -637,15 +678,20 @@ static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use us
            stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
 }
 
+static bool is_narrow(const struct upstream_http2 *http2)
+{
+    return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
+}
+
 struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
-                                     enum upstream_use use)
+                                     enum upstream_use use, bool has_body)
 {
     struct upstream_http2 *found = NULL;
     struct list *node = server->http2.next;
     while (node != &server->http2) {
         struct upstream_http2 *http2 = http2_at(node);
         node = node->next;
-        if (!is_owned_by(http2, owner)) {
+        if (!is_owned_by(http2, owner) || (has_body && is_narrow(http2))) {
             continue;
         }
         if (is_acceptable(http2, use) && is_doubtful(http2, use)) {

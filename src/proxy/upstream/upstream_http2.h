@@ -43,10 +43,10 @@ MUST_USE bool upstream_http2_init(struct upstream *connection, const struct addr
 const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            const struct upstream_request *request);
 
-/* A connection of @owner that takes one more stream, for @use: established, or being made. NULL:
- * none. */
+/* A connection of @owner that takes one more stream, for @use: established, or being made. With
+ * @has_body it has room for that. NULL: none. */
 struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
-                                     enum upstream_use use);
+                                     enum upstream_use use, bool has_body);
 
 /* Close the connections of @server that have no streams. */
 void upstream_http2_close_idle(struct upstream_server *server);

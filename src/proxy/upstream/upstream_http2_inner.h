@@ -44,6 +44,9 @@ struct upstream_stream {
     struct address client;
     uint64_t fields_us; /* monotonic: when its head or its trailers were handed over; 0: not yet */
     enum upstream_loss loss;
+    struct list refused_node; /* in http2->refused */
+    const char *refusal;      /* then: why */
+    uint16_t refusal_status;
 
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
     int n_pieces;
@@ -73,6 +76,7 @@ struct upstream_http2 {
     struct list node;              /* in server->http2 */
     struct list streams;           /* struct upstream_stream */
     struct list heads;             /* those whose head was given alone */
+    struct list refused;           /* those whose request is not sent */
     size_t n_streams;
     bool is_exclusive;      /* for requests of `owner` alone */
     struct address owner;   /* with is_exclusive; as address_of_client() gives it */
@@ -86,6 +90,8 @@ struct upstream_http2 {
     char *trailer_bytes; /* of TRAILER_BYTES_MAX; NULL: none came so far */
     void *kept;          /* a copy of what the socket did not take; NULL: none */
     uint64_t read_us;    /* monotonic: when bytes came last */
+    uint64_t pinged_us;  /* the same: when a PING was sent last */
+    bool has_heard;      /* a part of an answer since then, or none was sent */
     struct timer ping;   /* while streams are under way */
     struct loop_task flush;
 };
@@ -117,6 +123,8 @@ MUST_USE bool upstream_stream_on_body(struct upstream_stream *stream, struct ups
 void upstream_stream_on_trailers(struct upstream_stream *stream);
 void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason);
 void upstream_stream_on_lost(struct upstream_stream *stream);
+/* Its request is not sent. */
+void upstream_stream_on_refused(struct upstream_stream *stream);
 /* What was to be sent is written. */
 void upstream_stream_on_sent(struct upstream_stream *stream);
 /* No more of the body comes with these bytes. */

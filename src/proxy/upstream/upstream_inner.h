@@ -51,6 +51,7 @@ struct upstream_stream_ops {
     bool (*is_held_back)(const struct upstream *upstream);
     bool (*is_at_work)(const struct upstream *upstream);
     bool (*hand_over)(struct upstream *upstream, struct upstream_user *user);
+    bool (*is_starved)(const struct upstream *upstream);
 };
 
 extern const struct stream_handler UPSTREAM_HANDLER;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "http/field.h"
+#include "http/grpc.h"
 #include "proxy/upstream/upstream_http2.h"
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -23,6 +24,7 @@
 
 enum {
     PSEUDO_FIELDS = 4,
+    AUTHORITY_BYTES = 512,
     PIECE_BYTES = SMALL_BLOCK_BYTES - sizeof(struct upstream_piece),
     ASKED_BYTES_MIN = SMALL_BLOCK_BYTES, /* the user is not asked for room for fewer */
 };
@@ -99,6 +101,7 @@ static void close_stream(struct upstream *upstream)
     upstream_leave_user(upstream);
     list_remove(&stream->node);
     list_remove(&stream->head_node);
+    list_remove(&stream->refused_node);
     loop_at_iteration_end(env_of(stream)->loop, &upstream->death);
     if (upstream->has_slot) {
         upstream_release_slot(upstream->server);
@@ -131,13 +134,33 @@ static void lower(struct span name)
     }
 }
 
-/* The fields of @head, as HTTP/1.1 writes it, in HTTP/2. Returns their number. */
-static size_t read_head(struct span head, bool is_https, struct field *fields, size_t n_max)
+/* Add the members of the list @value, each as a field: servers of gRPC decode a value as a whole.
+ * False: one is no base64, or there are too many. */
+static bool add_binary(struct span name, struct span value, struct field *fields, size_t *n,
+                       size_t n_max)
+{
+    struct span member;
+    if (value.len == 0) {
+        fields[(*n)++] = line_of(name, value);
+    }
+    while (field_list_next(&value, &member)) {
+        if (*n >= n_max || !grpc_is_base64(member)) {
+            return false;
+        }
+        fields[(*n)++] = line_of(name, member);
+    }
+    return true;
+}
+
+/* The fields of @head, as HTTP/1.1 writes it, in HTTP/2; *@n of them. False: one is malformed for a
+ * server of gRPC. */
+static bool read_head(struct span head, bool is_https, struct span own_name, struct field *fields,
+                      size_t n_max, size_t *n_fields)
 {
     struct span line = cut_line(&head);
     const size_t method_len = span_find(line, ' ');
     const struct span rest = span_of(line.data + method_len + 1, line.len - method_len - 1);
-    struct span authority = span_of(NULL, 0);
+    struct span authority = own_name;
     size_t n = PSEUDO_FIELDS;
     fields[0] = line_of(SPAN(":method"), span_of(line.data, method_len));
     fields[1] = line_of(SPAN(":scheme"), is_https ? SPAN("https") : SPAN("http"));
@@ -148,31 +171,62 @@ static size_t read_head(struct span head, bool is_https, struct field *fields, s
         const struct span value = span_trim(span_of(line.data + colon + 1, line.len - colon - 1));
         const enum field_id id = field_identify(name);
         if (id == FIELD_HOST) {
-            authority = value;
+            authority = value.len > 0 ? value : authority;
+        } else if (id == FIELD_OTHER && grpc_is_binary(name)) {
+            lower(name);
+            if (!add_binary(name, value, fields, &n, n_max)) {
+                return false;
+            }
         } else if (id == FIELD_TE || !field_is_hop_by_hop(id)) {
             lower(name);
             fields[n++] = line_of(name, value);
         }
     }
     fields[3] = line_of(SPAN(":authority"), authority);
-    fields[3].hop_by_hop = authority.len == 0; /* a request of HTTP/1.0 */
-    return n;
+    *n_fields = n;
+    return true;
 }
 
-/* Send the head. False: no memory. */
-static bool open_stream(struct upstream_stream *stream, bool is_last)
+enum opening {
+    OPENED,
+    OPENING_REFUSED, /* the server would take it for a fault; its user hears of it soon */
+    OPENING_FAILED,  /* no memory */
+};
+
+static enum opening refuse(struct upstream_stream *stream, uint16_t status, const char *reason)
+{
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    stream->refusal_status = status;
+    stream->refusal = reason;
+    list_push_back(&http2->refused, &stream->refused_node);
+    sender_drop_head(&stream->upstream.out);
+    return OPENING_REFUSED;
+}
+
+/* Send the head. */
+static enum opening open_stream(struct upstream_stream *stream, bool is_last)
 {
     struct upstream *upstream = &stream->upstream;
+    const struct endpoint *endpoint = upstream->server->endpoint;
     struct field fields[PSEUDO_FIELDS + UPSTREAM_REQUEST_FIELDS_MAX];
-    const struct http2_fields list = {fields, read_head(upstream->out_head,
-                                                        upstream->server->endpoint->is_https,
-                                                        fields, ARRAY_LEN(fields))};
+    struct http2_fields list = {.fields = fields};
+    char buffer[AUTHORITY_BYTES];
+    struct text own_name = text_of(buffer, sizeof(buffer));
+    upstream_name_write_host(endpoint, &own_name);
+    const bool is_read = read_head(upstream->out_head, endpoint->is_https, text_span(&own_name),
+                                   fields, ARRAY_LEN(fields), &list.n);
     upstream->out_head.len = 0;
+    if (!is_read) {
+        return refuse(stream, 400, "a field whose name ends in -bin is no base64");
+    }
+    if (!http2_session_takes_head(upstream_http2_of(stream)->session, &list)) {
+        return refuse(stream, 431, "the request's head is larger than the upstream takes");
+    }
     stream->fields_us = clock_monotonic_us();
     const bool is_open = http2_session_open(upstream_http2_of(stream)->session, &stream->stream,
                                             &list, upstream->user->is_head_request, is_last);
     sender_drop_head(&upstream->out);
-    return is_open;
+    return is_open ? OPENED : OPENING_FAILED;
 }
 
 /* Give the session the next piece. False: there is none. */
@@ -209,8 +263,10 @@ static enum stream_result send_pieces(struct upstream *upstream, const struct sp
     const bool ends_with_head =
         upstream->out_head.len > 0 && n_bytes == 0 && last && upstream->user->n_trailers == 0;
     upstream_http2_wake(http2);
-    if (upstream->out_head.len > 0 && !open_stream(stream, ends_with_head)) {
-        return STREAM_BROKEN;
+    const enum opening opening =
+        upstream->out_head.len > 0 ? open_stream(stream, ends_with_head) : OPENED;
+    if (opening != OPENED) {
+        return opening == OPENING_REFUSED ? STREAM_BLOCKED : STREAM_BROKEN;
     }
     if (ends_with_head) {
         return STREAM_DONE;
@@ -614,6 +670,13 @@ void upstream_stream_on_lost(struct upstream_stream *stream)
     user->events->on_lost(user);
 }
 
+void upstream_stream_on_refused(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    list_remove(&stream->refused_node);
+    user->events->on_refused(user, stream->refusal_status, stream->refusal);
+}
+
 static bool is_unprocessed(const struct upstream *upstream)
 {
     const struct upstream_stream *stream = const_stream_of(upstream);
@@ -677,6 +740,14 @@ static bool hand_over(struct upstream *upstream, struct upstream_user *user)
     return true;
 }
 
+static bool is_starved(const struct upstream *upstream)
+{
+    const struct upstream_stream *stream = const_stream_of(upstream);
+    const struct http2_session *session = upstream_http2_of(stream)->session;
+    return stream->is_sending && session != NULL &&
+           http2_session_is_narrow(session, clock_monotonic_us());
+}
+
 /* --- the beginning --- */
 
 static void die(struct loop_task *task)
@@ -698,6 +769,7 @@ static const struct upstream_stream_ops OPS = {
     .is_held_back = is_held_back,
     .is_at_work = is_at_work,
     .hand_over = hand_over,
+    .is_starved = is_starved,
 };
 
 struct upstream *upstream_stream_new(struct upstream *connection, struct upstream_user *user,
@@ -719,6 +791,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     stream->client = request->client;
     list_init(&stream->node);
     list_init(&stream->head_node);
+    list_init(&stream->refused_node);
     list_push_back(&http2->streams, &stream->node);
     http2->n_streams++;
     upstream_begin_request(upstream, user);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/address.h"
 #include "base/span.h"
@@ -82,6 +83,9 @@ struct upstream_events {
     /* --- of a stream of HTTP/2 --- */
 
     void (*describe)(struct upstream_user *user, struct upstream_request *request);
+    /* The request is not sent: the server would take it for a fault. To be answered with @status,
+     * for @reason, which is static. Over. */
+    void (*on_refused)(struct upstream_user *user, uint16_t status, const char *reason);
 };
 
 /* The request that uses a connection, and the storage for its answer. */

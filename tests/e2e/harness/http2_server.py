@@ -121,8 +121,9 @@ class Peer:
         try:
             assert self._read_exactly(len(PREFACE)) == PREFACE
             if self.server.greets:
-                self.send(SettingsFrame(0, settings=self.server.settings),
-                          WindowUpdateFrame(0, window_increment=WINDOW))
+                self.send(SettingsFrame(0, settings=self.server.settings))
+                if self.server.grants:
+                    self.send(WindowUpdateFrame(0, window_increment=WINDOW))
             while True:
                 frame, length = Frame.parse_frame_header(memoryview(self._read_exactly(9)))
                 frame.parse_body(memoryview(self._read_exactly(length)))
@@ -142,6 +143,8 @@ class Peer:
         elif isinstance(frame, DataFrame):
             request = self.requests[frame.stream_id]
             request.body += frame.data
+            if self.server.on_data is not None:
+                self.server.on_data(self, frame)
             self._end(request, "END_STREAM" in frame.flags)
         elif isinstance(frame, RstStreamFrame):
             self.requests[frame.stream_id].reset = NAMES[frame.error_code]
@@ -171,14 +174,19 @@ class Peer:
 
 class Http2Server(Recorder):
     """Listens at 127.0.0.1:port. `behave(peer, request)` is called with each whole request, `on_head` with each
-    head; the answer is "ok" unless they say otherwise. With a TLS `context` ALPN may choose."""
+    head; the answer is "ok" unless they say otherwise. With a TLS `context` ALPN may choose: connections that do not
+    agree on HTTP/2 are closed."""
 
-    def __init__(self, behave=None, on_head=None, settings=None, greets=True, answers_pings=True, context=None):
+    def __init__(self, behave=None, on_head=None, settings=None, greets=True, answers_pings=True, context=None,
+                 grants=True):
         self.behave = behave or (lambda peer, request: peer.answer(request.stream))
         self.on_head, self.greets, self.answers_pings, self.context = on_head, greets, answers_pings, context
         self.settings = settings if settings is not None else {SettingsFrame.INITIAL_WINDOW_SIZE: WINDOW}
+        self.grants = grants  # the window of the connection is wide
+        self.on_data = None  # called with the peer and each DATA
         self.requests = []
         self.peers = []
+        self.n_turned_away = 0
         self.failures = []
         self._is_stopping = False
         self._listener = socket.create_server(("127.0.0.1", free_port()), backlog=128)
@@ -204,6 +212,10 @@ class Http2Server(Recorder):
             if self.context is not None:
                 sock = self.context.wrap_socket(sock, server_side=True)
         except (OSError, ssl.SSLError):
+            return
+        if self.context is not None and sock.selected_alpn_protocol() != "h2":
+            self.n_turned_away += 1
+            sock.close()
             return
         peer = Peer(self, sock, len(self.peers) + 1)
         self.peers.append(peer)

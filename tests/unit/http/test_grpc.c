@@ -103,6 +103,27 @@ START_TEST(a_status_is_0_to_16)
 }
 END_TEST
 
+START_TEST(binary_fields_are_base64)
+{
+    static const struct {
+        const char *value;
+        bool is_valid;
+    } VALUES[] = {
+        {"", true},        {"YQ", true},      {"YQ==", true},   {"YWI", true},   {"YWI=", true},
+        {"YWJj", true},    {"+/+/", true},    {"YWJjYQ", true}, {"=", false},    {"==", false},
+        {"Y", false},      {"YQ=", false},    {"YR", false},    {"YR==", false}, {"YWJ", false},
+        {"YWJ=", false},   {"Y===", false},   {"YWJj=", false}, {"****", false}, {"_-_-", false},
+        {"YQ==YQ", false}, {"YQ, YQ", false}, {"====", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(VALUES); i++) {
+        const struct span value = span_of_text(VALUES[i].value);
+        ck_assert_msg(grpc_is_base64(value) == VALUES[i].is_valid, "%s", VALUES[i].value);
+    }
+    ck_assert(grpc_is_binary(SPAN("x-bin")) && grpc_is_binary(SPAN("X-BIN")));
+    ck_assert(!grpc_is_binary(SPAN("bin")) && !grpc_is_binary(SPAN("x-bin-")));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("http/grpc");
@@ -111,6 +132,7 @@ int main(void)
     tcase_add_test(tcase, two_types_are_none);
     tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
     tcase_add_test(tcase, a_status_is_0_to_16);
+    tcase_add_test(tcase, binary_fields_are_base64);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -385,6 +385,101 @@ START_TEST(a_body_waits_for_the_window)
 }
 END_TEST
 
+/* Open a request, and send as much of @body as may be. Returns how much was sent. */
+static size_t upload(unsigned i, struct span body)
+{
+    open_request(i, false, false);
+    http2_stream_send(&requests[i].stream, body, true, NULL);
+    pack();
+    return body.len - http2_stream_unsent(&requests[i].stream);
+}
+
+START_TEST(a_request_has_a_share_of_the_window_once_updates_are_known)
+{
+    static char body[WINDOW];
+    const struct span all = span_of(body, sizeof(body));
+    FRAME(4, 0, 0, "");
+    for (unsigned i = 0; i < 8; i++) {
+        FRAME(8, 0, 0, "\0\0\0\x64");
+    }
+    const size_t first = upload(0, all);
+    const size_t second = upload(1, all);
+    const size_t third = upload(2, all);
+    ck_assert_uint_le(first, WINDOW / 4 + 400);
+    ck_assert_uint_ge(first, WINDOW / 4 - 400);
+    ck_assert(third > 0 && third < second && second < first);
+    ck_assert_uint_eq(upload(3, span_of(body, 1000)), 1000);
+    /* The server reads of the first: it goes on, and so do the others by what that leaves them. */
+    FRAME(8, 0, 1, "\0\0\x20\0");
+    pack();
+    ck_assert_uint_gt(all.len - http2_stream_unsent(&requests[0].stream), first);
+    FRAME(8, 0, 0, "\0\0\x40\0");
+    pack();
+    ck_assert_uint_gt(all.len - http2_stream_unsent(&requests[1].stream), second);
+    ck_assert(!http2_session_is_failed(session));
+}
+END_TEST
+
+START_TEST(nobody_is_held_back_until_updates_are_known)
+{
+    static char body[WINDOW];
+    FRAME(4, 0, 0, "");
+    for (unsigned i = 0; i < 7; i++) {
+        FRAME(8, 0, 0, "\0\0\0\x64");
+    }
+    ck_assert_uint_eq(upload(0, span_of(body, sizeof(body))), WINDOW);
+    ck_assert_uint_eq(upload(1, span_of(body, 700)), 700);
+}
+END_TEST
+
+START_TEST(a_window_is_narrow_when_little_of_it_is_open_for_a_while)
+{
+    static char body[WINDOW];
+    FRAME(4, 0, 0, "");
+    ck_assert(!http2_session_is_narrow(session, UINT64_MAX));
+    ck_assert_uint_eq(upload(0, span_of(body, sizeof(body))), WINDOW);
+    ck_assert(!http2_session_is_narrow(session, HTTP2_NARROW_US));
+    ck_assert(http2_session_is_narrow(session, 1 + HTTP2_NARROW_US));
+    FRAME(8, 0, 0, "\0\0\x80\0");
+    ck_assert(!http2_session_is_narrow(session, 1 + HTTP2_NARROW_US));
+}
+END_TEST
+
+START_TEST(heads_are_measured_as_the_server_does)
+{
+    const struct field fields[] = {{.name = SPAN("abc"), .value = SPAN("de")},
+                                   {.name = SPAN("abc"), .value = SPAN("de"), .hop_by_hop = true}};
+    const struct http2_fields list = {fields, ARRAY_LEN(fields)};
+    ck_assert(http2_session_takes_head(session, &list));
+    FRAME(4, 0, 0, "\0\6\0\0\0\x25");
+    ck_assert(http2_session_takes_head(session, &list));
+    FRAME(4, 0, 0, "\0\6\0\0\0\x24");
+    ck_assert(!http2_session_takes_head(session, &list));
+}
+END_TEST
+
+START_TEST(the_server_tells_whose_fault_an_end_is)
+{
+    begin(false);
+    open_request(1, false, true);
+    open_request(2, false, true);
+    pack();
+    FRAME(3, 0, 1, "\0\0\0\x0b");
+    FRAME(3, 0, 3, "\0\0\0\2");
+    ck_assert(http2_stream_is_refused(&requests[0].stream));
+    ck_assert(!http2_stream_is_refused(&requests[1].stream));
+    ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_NONE);
+    FRAME(7, 0, 0, "\0\0\0\5\0\0\0\0");
+    ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_FINE);
+    FRAME(7, 0, 0, "\0\0\0\5\0\0\0\2");
+    ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_ERROR);
+    FRAME(7, 0, 0, "\0\0\0\3\0\0\0\1");
+    ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_REFUSAL);
+    ck_assert(http2_stream_is_unprocessed(&requests[2].stream) &&
+              !http2_stream_is_refused(&requests[2].stream));
+}
+END_TEST
+
 /* Bytes that one stream's user has not taken close its window alone. */
 START_TEST(the_window_of_the_connection_stays_open)
 {
@@ -457,6 +552,11 @@ int main(void)
     tcase_add_test(tcase, a_request_that_was_not_sent_is_withdrawn_without_a_frame);
     tcase_add_test(tcase, a_request_that_is_left_is_cancelled);
     tcase_add_test(tcase, a_body_waits_for_the_window);
+    tcase_add_test(tcase, a_request_has_a_share_of_the_window_once_updates_are_known);
+    tcase_add_test(tcase, nobody_is_held_back_until_updates_are_known);
+    tcase_add_test(tcase, a_window_is_narrow_when_little_of_it_is_open_for_a_while);
+    tcase_add_test(tcase, heads_are_measured_as_the_server_does);
+    tcase_add_test(tcase, the_server_tells_whose_fault_an_end_is);
     tcase_add_test(tcase, the_window_of_the_connection_stays_open);
     tcase_add_loop_test(tcase, faults_end_the_connection, 0, ARRAY_LEN(FAULTS));
     tcase_add_test(tcase, a_server_of_http_1_1_is_a_fault);
