@@ -41,8 +41,10 @@ enum {
 struct http2_config {
     uint32_t streams_max;       /* at a time: further ones are refused */
     uint32_t head_bytes_max;    /* announced to the peer */
-    uint32_t stream_window;     /* bytes of a body that a stream may send ahead */
+    uint32_t stream_window;     /* bytes of a body that each stream may send ahead */
     uint32_t connection_window; /* bytes that all may; at least 65535 */
+    uint32_t stream_window_max; /* of a stream that sends fast; 0: its window does not grow */
+    uint32_t shared_window;     /* bytes by which the windows of all streams have grown at most */
     bool is_shared;             /* by many clients, behind a proxy: repeated heads cost nothing */
 };
 
@@ -165,9 +167,6 @@ bool http2_session_is_over(const struct http2_session *session);
 /* Streams that are not released, and bytes of memory that it holds, itself included. */
 size_t http2_session_streams(const struct http2_session *session);
 size_t http2_session_memory(const struct http2_session *session);
-
-/* How long the connection's window was closed in all; it grows by no more than @now_us does. */
-uint64_t http2_session_closed_us(struct http2_session *session, uint64_t now_us);
 /* Units of abuse so far, HTTP2_ABUSE_KINDS of them. */
 const uint64_t *http2_session_abuse(const struct http2_session *session);
 

@@ -35,11 +35,14 @@ struct http2_stream {
     bool has_deadline;   /* of gRPC */
     bool is_queued;      /* frames at queued_at, the last of it, are not packed */
     size_t queued_at;
-    int64_t send_window;     /* bytes of DATA that the peer takes; negative if it took some back */
-    uint32_t receive_window; /* bytes that the peer may send */
-    uint32_t unreturned;     /* bytes that were taken, and are not granted again yet */
-    struct list ready;       /* among the streams that have bytes to send, and a window */
-    uint32_t repeated;       /* bytes of the head beyond those that the peer sent for it */
+    int64_t send_window;    /* bytes of DATA that the peer takes; negative if it took some back */
+    int64_t receive_window; /* bytes that the peer may send; negative if our SETTINGS took some */
+    uint32_t unreturned;    /* bytes that were taken, and are not granted again yet */
+    uint32_t grown;         /* bytes that its window has of config.shared_window */
+    uint32_t recent;        /* bytes of the body since recent_from_us */
+    uint32_t repeated;      /* bytes of the head beyond those that the peer sent for it */
+    uint64_t recent_from_us;
+    struct list ready; /* among the streams that have bytes to send, and a window */
     uint64_t began_us;
     uint64_t deadline_us;
     uint64_t body_left; /* with has_length */

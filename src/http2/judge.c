@@ -53,8 +53,8 @@ static void judge_data(struct http2_session *session, struct frame *frame)
     if (session->is_terminated) {
         return;
     }
-    if (frame->length > session->receive_window ||
-        (stream != NULL && frame->length > stream->receive_window)) {
+    if ((int64_t)frame->length > session->receive_window ||
+        (stream != NULL && (int64_t)frame->length > stream->receive_window)) {
         session_fail(session, NGHTTP2_FLOW_CONTROL_ERROR);
         return;
     }
@@ -63,7 +63,6 @@ static void judge_data(struct http2_session *session, struct frame *frame)
         stream->receive_window -= frame->length;
     }
     frame->n_prefix = (frame->flags & NGHTTP2_FLAG_PADDED) != 0;
-    session_note_window(session);
 }
 
 static void judge_headers(struct http2_session *session, struct frame *frame)

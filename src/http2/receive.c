@@ -3,6 +3,7 @@
 
 #include "http/grpc.h"
 #include "http2/session_inner.h"
+#include "http2/windows.h"
 
 enum {
     FIELD_UNITS = 5,                  /* of the abuse budget */
@@ -105,6 +106,7 @@ static void end_request_head(struct http2_session *session, int32_t id, bool is_
 static void end_body(struct http2_stream *stream)
 {
     stream->is_body_ended = true;
+    windows_shrink(stream);
     if (stream->is_answered) {
         session_end_stream(stream);
     }
@@ -243,9 +245,9 @@ static void read_block(struct http2_session *session, struct span part, bool is_
 static void drop_bytes(struct http2_session *session, size_t n)
 {
     struct http2_stream *stream = session_stream(session, session->frame.stream_id);
-    session_return_bytes(session, (uint32_t)n);
+    windows_return(session, (uint32_t)n);
     if (stream != NULL) {
-        session_return_stream_bytes(stream, (uint32_t)n);
+        windows_return_of_stream(stream, (uint32_t)n);
     }
 }
 
@@ -271,16 +273,18 @@ static void read_data(struct http2_session *session, struct span part, bool is_b
     struct http2_stream *stream = session_stream(session, session->frame.stream_id);
     budget_on_data(&session->budget, part.len);
     if (stream == NULL) {
-        session_return_bytes(session, (uint32_t)part.len);
+        windows_return(session, (uint32_t)part.len);
         return;
     }
     stream->untaken += part.len;
     if (session->is_client) {
-        session_return_bytes(session, (uint32_t)part.len);
+        windows_return(session, (uint32_t)part.len);
         if (!stream->has_answer) {
             fault(session, stream, HTTP2_ABUSE_FIELD, 0);
             return;
         }
+    } else if ((session->frame.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
+        windows_note_body(stream, (uint32_t)part.len);
     }
     if (!is_begin || judge_length(session, stream)) {
         find(session, HTTP2_BODY, stream, false);
@@ -379,6 +383,7 @@ static void change_windows(struct http2_session *session, uint32_t window)
 static void on_settings(struct http2_session *session)
 {
     if ((session->frame.flags & NGHTTP2_FLAG_ACK) != 0) {
+        windows_on_settings_read(session);
         session->awaits_ack = false;
         return;
     }

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "http2/session_inner.h"
+#include "http2/windows.h"
 
 enum {
     COPIED_BYTES_MAX = 512, /* of a piece: a slice costs more than copying these */
@@ -180,7 +181,6 @@ bool http2_session_pack(struct http2_session *session, struct http2_batch *batch
 {
     session->now_us = now_us;
     budget_refill(&session->budget, now_us);
-    session_note_window(session); /* its updates are packed now */
     share_note_window(session);
     batch->n = 0;
     batch->used = 0;
@@ -226,9 +226,10 @@ void http2_stream_took(struct http2_stream *stream, size_t n)
     assert(n <= stream->untaken);
     stream->untaken -= n;
     if (!session->is_client) {
-        session_return_bytes(session, (uint32_t)n);
+        windows_return(session, (uint32_t)n);
+        windows_shrink(stream);
     }
-    session_return_stream_bytes(stream, (uint32_t)n);
+    windows_return_of_stream(stream, (uint32_t)n);
 }
 
 /* The owner no longer has @stream. */
@@ -240,8 +241,11 @@ static void forget(struct http2_session *session, struct http2_stream *stream)
         session->is_building = false; /* the room is gone */
     }
     if (stream->untaken > 0 && !session->is_client) {
-        session_return_bytes(session, (uint32_t)stream->untaken);
+        windows_return(session, (uint32_t)stream->untaken);
     }
+    stream->untaken = 0;
+    stream->is_body_ended = true;
+    windows_shrink(stream);
     stream->session = NULL;
 }
 

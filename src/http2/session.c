@@ -8,7 +8,6 @@
 #include "http2/session_inner.h"
 
 enum {
-    CLOSED_WINDOW_BYTES = FRAME_BYTES_MAX, /* a window with less has no room for a frame */
     SETTINGS_BYTES = 24,
     FAULT_UNITS = 2, /* of the abuse budget */
 };
@@ -101,15 +100,14 @@ static void greet(struct http2_session *session)
                             : put_setting(at, NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1);
     queue_frame(session, NGHTTP2_SETTINGS, 0, 0, settings, (size_t)(at - settings));
     session->awaits_ack = true;
-    session->receive_window = config->connection_window > WINDOW_BYTES_INITIAL
-                                  ? config->connection_window
-                                  : WINDOW_BYTES_INITIAL;
-    if (session->receive_window > WINDOW_BYTES_INITIAL) {
+    if (config->connection_window > WINDOW_BYTES_INITIAL) {
         char increment[4];
-        write_u32(increment, session->receive_window - WINDOW_BYTES_INITIAL);
+        write_u32(increment, config->connection_window - WINDOW_BYTES_INITIAL);
         queue_frame(session, NGHTTP2_WINDOW_UPDATE, 0, 0, increment, sizeof(increment));
+    } else {
+        session->config.connection_window = WINDOW_BYTES_INITIAL;
     }
-    session->config.connection_window = session->receive_window;
+    session->receive_window = config->connection_window;
 }
 
 struct http2_session *session_new(const struct http2_config *config, bool is_client,
@@ -229,64 +227,6 @@ void session_spend(struct http2_session *session, enum http2_abuse kind, unsigne
     session_heed_budget(session);
 }
 
-/* --- windows --- */
-
-/* Bytes that were taken are granted again at half of the window, so less than a frame is left only
- * where bytes wait to be taken. */
-void session_note_window(struct http2_session *session)
-{
-    const bool is_closed = session->receive_window < CLOSED_WINDOW_BYTES;
-    if (!is_closed && session->closed_since_us == 0) {
-        return;
-    }
-    /* What was said of a time stays true: the session may have been told of none since. */
-    const uint64_t now_us =
-        session->now_us > session->asked_us ? session->now_us : session->asked_us;
-    if (is_closed && session->closed_since_us == 0) {
-        session->closed_since_us = now_us;
-    } else if (!is_closed) {
-        session->closed_us += now_us - session->closed_since_us;
-        session->closed_since_us = 0;
-    }
-}
-
-/* Grant *@unreturned bytes again if they are half of @most. */
-static void grant(struct http2_session *session, int32_t id, uint32_t most, uint32_t *window,
-                  uint32_t *unreturned)
-{
-    if (*unreturned > 0 && *unreturned >= most / 2) {
-        char increment[4];
-        write_u32(increment, *unreturned);
-        queue_frame(session, NGHTTP2_WINDOW_UPDATE, 0, id, increment, sizeof(increment));
-        *window += *unreturned;
-        *unreturned = 0;
-    }
-}
-
-void session_return_bytes(struct http2_session *session, uint32_t n)
-{
-    session->unreturned += n;
-    grant(session, 0, session->config.connection_window, &session->receive_window,
-          &session->unreturned);
-}
-
-void session_return_stream_bytes(struct http2_stream *stream, uint32_t n)
-{
-    struct http2_session *session = stream->session;
-    if (!stream->is_closed && !stream->is_body_ended) {
-        stream->unreturned += n;
-        grant(session, stream->id, session->config.stream_window, &stream->receive_window,
-              &stream->unreturned);
-    }
-}
-
-uint64_t http2_session_closed_us(struct http2_session *session, uint64_t now_us)
-{
-    const uint64_t since_us = session->closed_since_us;
-    session->asked_us = now_us > session->asked_us ? now_us : session->asked_us;
-    return session->closed_us + (since_us != 0 && now_us > since_us ? now_us - since_us : 0);
-}
-
 /* --- what became of streams --- */
 
 static unsigned fate_shift(int32_t id)
@@ -333,7 +273,7 @@ void session_add_stream(struct http2_session *session, struct http2_stream *stre
 {
     struct http2_stream **bucket = session_bucket(session, stream->id);
     stream->send_window = session->peer_stream_window;
-    stream->receive_window = session->config.stream_window;
+    stream->receive_window = windows_initial(session);
     stream->below = *bucket;
     *bucket = stream;
     session->n_open++;

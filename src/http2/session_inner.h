@@ -71,11 +71,9 @@ struct http2_session {
     uint32_t peer_stream_window; /* of a stream that begins */
     uint32_t peer_streams_max;   /* at a time */
     uint32_t peer_head_max;      /* bytes of a head, as SETTINGS_MAX_HEADER_LIST_SIZE counts them */
-    uint32_t receive_window;     /* bytes that the peer may send */
+    int64_t receive_window;      /* bytes that the peer may send */
     uint32_t unreturned;         /* bytes that were taken, and are not granted again yet */
-    uint64_t closed_us; /* how long the window of the connection was closed, until closed_since */
-    uint64_t closed_since_us; /* 0: it is open */
-    uint64_t asked_us;        /* the latest time of http2_session_closed_us() */
+    uint32_t n_grown;            /* bytes of config.shared_window that are in use */
     struct frame frame;
     uint8_t fates[FATES / 4];
     struct budget budget;
@@ -105,13 +103,6 @@ void session_reset_stream(struct http2_session *session, int32_t id, uint32_t co
 /* Spend units, and act on what is left: see budget.h. */
 void session_spend(struct http2_session *session, enum http2_abuse kind, unsigned units);
 void session_heed_budget(struct http2_session *session);
-
-/* The connection's window has changed: note whether it is closed. */
-void session_note_window(struct http2_session *session);
-
-/* @n bytes of DATA have been taken, or are dropped: grant them again. @stream may be NULL. */
-void session_return_bytes(struct http2_session *session, uint32_t n);
-void session_return_stream_bytes(struct http2_stream *stream, uint32_t n);
 
 enum fate session_fate(const struct http2_session *session, int32_t id);
 void session_set_fate(struct http2_session *session, int32_t id, enum fate fate);
@@ -164,6 +155,11 @@ void session_lose_stream(struct http2_stream *stream, bool is_unprocessed);
 
 /* A fault of @stream alone that is not one of its message: reset it. */
 void session_fault_stream(struct http2_stream *stream, uint32_t code);
+
+/* --- windows.c; the rest is in windows.h --- */
+
+/* How many bytes the peer may send on a stream that begins. */
+uint32_t windows_initial(const struct http2_session *session);
 
 /* --- judge.c --- */
 

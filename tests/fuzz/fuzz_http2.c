@@ -258,6 +258,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .head_bytes_max = HEAD_BYTES_MAX,
         .stream_window = 20000,
         .connection_window = 65535,
+        .stream_window_max = 40000,
+        .shared_window = 50000,
     };
     input = data;
     left = size;

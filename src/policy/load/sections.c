@@ -169,7 +169,8 @@ static const struct section_field MAX_FIELDS[] = {
      "requests of an HTTP/2 connection, which then ends in order"},
     {"http2_buffer", SHAPE_ONE, &HTTP2_BUFFER, offsetof(struct spec_max, values.http2_buffer_bytes),
      "256KiB", KEY_OPTIONAL,
-     "bytes of request bodies that an HTTP/2 connection may send before servers take them"},
+     "bytes of request bodies that an HTTP/2 connection may send before servers take them, beyond "
+     "16KiB of each request"},
 };
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX_FIELDS, struct spec_max);
 

@@ -20,11 +20,13 @@
 #include "tls/tls_stream.h"
 
 enum {
-    HEADS_MAX = 32,           /* new requests of a connection in one iteration */
-    WRITES_MAX = 16,          /* of a connection in one iteration */
-    BATCH_BYTES = 4096,       /* heads of frames, and short ones */
-    STREAM_WINDOW_SHARE = 2,  /* of the connection's window, that one stream may fill */
-    WINDOW_BYTES_MIN = 65535, /* of a connection: RFC 9113 section 6.9.2 */
+    HEADS_MAX = 32,                        /* new requests of a connection in one iteration */
+    WRITES_MAX = 16,                       /* of a connection in one iteration */
+    BATCH_BYTES = 4096,                    /* heads of frames, and short ones */
+    STREAM_WINDOW_SHARE = 2,               /* of max.http2_buffer, that one stream may fill */
+    STREAM_WINDOW_BYTES = 16 * 1024,       /* of each stream alone */
+    UNGRANTED_BYTES_MAX = 64 * 1024,       /* taken, and not yet granted again */
+    SHARED_BYTES_MAX = 1024 * 1024 * 1024, /* of a window of 31 bits */
 };
 
 static struct proxy_env *env_of(const struct http2_connection *connection)
@@ -640,20 +642,31 @@ enum eviction_kind http2_evict(struct http2_connection *connection)
     return EVICTED_IDLE;
 }
 
-bool http2_begin(struct downstream *downstream, struct span first)
+/* The window of the connection has room for those of all streams. */
+static struct http2_config config_of(const struct downstream *downstream)
 {
     const struct max_section *max = &downstream->connection.env->config->policy->max;
-    const uint64_t now_us = clock_monotonic_us();
-    const uint32_t window = (uint32_t)max->http2_buffer_bytes;
-    const uint32_t stream_window = window / STREAM_WINDOW_SHARE;
-    const struct http2_config config = {
+    const uint32_t shared = max->http2_buffer_bytes < SHARED_BYTES_MAX
+                                ? (uint32_t)max->http2_buffer_bytes
+                                : SHARED_BYTES_MAX;
+    const uint64_t all =
+        shared + (uint64_t)max->streams * STREAM_WINDOW_BYTES + UNGRANTED_BYTES_MAX;
+    return (struct http2_config){
         .streams_max = max->streams,
         .head_bytes_max = (uint32_t)max->head_bytes,
-        .stream_window = stream_window > WINDOW_BYTES_MIN ? stream_window : WINDOW_BYTES_MIN,
-        .connection_window = window > WINDOW_BYTES_MIN ? window : WINDOW_BYTES_MIN,
+        .stream_window = STREAM_WINDOW_BYTES,
+        .connection_window = all < INT32_MAX ? (uint32_t)all : INT32_MAX,
+        .stream_window_max = shared / STREAM_WINDOW_SHARE,
+        .shared_window = shared,
         .is_shared = connection_limits_is_protected(downstream->connection.clients,
                                                     &downstream->connection.peer),
     };
+}
+
+bool http2_begin(struct downstream *downstream, struct span first)
+{
+    const struct http2_config config = config_of(downstream);
+    const uint64_t now_us = clock_monotonic_us();
     struct http2_connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL) {
         return false;

@@ -284,12 +284,6 @@ static unsigned n_blocked(struct client *client)
     return n;
 }
 
-/* Not its own window: the exchange has taken all that has come while it waits for more. */
-static uint64_t held_back_us(struct client *client, uint64_t now_us)
-{
-    return http2_session_closed_us(request_of(client)->connection->session, now_us);
-}
-
 void http2_request_on_room(struct http2_request *request)
 {
     list_remove(&request->awaiting);
@@ -401,7 +395,6 @@ static const struct client_ops OPS = {
     .await_room = await_room,
     .unread_bytes = unread_bytes,
     .n_blocked = n_blocked,
-    .held_back_us = held_back_us,
     .on_done = on_done,
 };
 

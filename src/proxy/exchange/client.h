@@ -60,9 +60,6 @@ struct client_ops {
     /* How many answers wait for the client to take more of them from the same connection, this one
      * included. NULL: a connection has one answer at a time. */
     unsigned (*n_blocked)(struct client *client);
-    /* How long, in all, the proxy kept the client from sending: its window was closed by bytes of
-     * other requests. NULL: never. */
-    uint64_t (*held_back_us)(struct client *client, uint64_t now_us);
     /* The exchange is over and is not used any more: free it. */
     void (*on_done)(struct client *client, uint64_t now_us);
 };

@@ -65,8 +65,7 @@ struct exchange {
     struct timeout_queue *client_check; /* @timeout is a slow-client check of it; NULL: it is not */
 
     uint64_t touched_us;               /* monotonic: when something moved last */
-    uint64_t touched_upload_us;        /* the same by the clock of the upload */
-    struct min_rate request_min_rate;  /* of the client, sending the body; by that clock */
+    struct min_rate request_min_rate;  /* of the client, sending the body */
     struct min_rate response_min_rate; /* of the client, taking the answer */
     struct precise_timer hold;         /* armed in HOLD */
     struct slot_holder slots;          /* in config->slot_holders while it holds slots */

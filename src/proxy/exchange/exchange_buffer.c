@@ -23,12 +23,11 @@
 struct exchange_buffer {
     struct body_buffer body;
     struct exchange *exchange;
-    struct timer timer;    /* buffer.wait, in BUFFER */
-    struct span rest;      /* has come with the head and is not in body: there is no room */
-    bool is_whole;         /* body and rest are the whole body */
-    bool owes_go_ahead;    /* the client waits for our 100 */
-    int n_offered;         /* pieces that the server has not taken yet, the earliest */
-    uint64_t held_back_us; /* as of the client, when the latest wait began */
+    struct timer timer; /* buffer.wait, in BUFFER */
+    struct span rest;   /* has come with the head and is not in body: there is no room */
+    bool is_whole;      /* body and rest are the whole body */
+    bool owes_go_ahead; /* the client waits for our 100 */
+    int n_offered;      /* pieces that the server has not taken yet, the earliest */
 };
 
 static struct exchange_buffer *buffer_of(struct body_buffer *body)
@@ -65,20 +64,6 @@ static void go_on(struct exchange *exchange)
     exchange_connect(exchange, now_us);
 }
 
-/* How long, in all, the client was kept from sending. */
-static uint64_t held_back_us(const struct exchange *exchange)
-{
-    const struct client_ops *ops = exchange->client->ops;
-    return ops->held_back_us == NULL ? 0
-                                     : ops->held_back_us(exchange->client, clock_monotonic_us());
-}
-
-static void begin_wait(struct exchange *exchange, uint64_t wait_us)
-{
-    exchange->buffer->held_back_us = held_back_us(exchange);
-    timer_arm(&exchange->buffer->timer, wait_us);
-}
-
 static void on_wait_over(void *context)
 {
     static const char *const REASONS[BODY_BUFFER_LACKS] = {
@@ -92,11 +77,6 @@ static void on_wait_over(void *context)
         exchange_fail(exchange, 503, REASONS[body->lack]);
     } else if (exchange->request_bytes == 0 &&
                exchange->evaluation.route->buffer.min_bytes_per_s > 0) {
-        const uint64_t held_us = held_back_us(exchange) - exchange->buffer->held_back_us;
-        if (held_us > 0) { /* the client could not begin */
-            begin_wait(exchange, held_us);
-            return;
-        }
         exchange_fail(exchange, 408, "the request's body did not begin in time");
     } else {
         go_on(exchange);
@@ -208,7 +188,7 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
     }
     exchange->buffered_us = now_us;
     counter_up(&exchange->env->meters->buffering);
-    begin_wait(exchange, spec->wait_us);
+    timer_arm(&exchange->buffer->timer, spec->wait_us);
     exchange->client->ops->await_body(exchange->client, true);
     if (exchange->request.expect_continue) {
         drop_expectation(exchange);

@@ -50,14 +50,6 @@ struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
                : &exchange->config->client_check_timeouts;
 }
 
-/* The clock of the upload: it stands still while the proxy keeps the client from sending. */
-static uint64_t upload_us(const struct exchange *exchange, uint64_t now_us)
-{
-    const struct client_ops *ops = exchange->client->ops;
-    return ops->held_back_us == NULL ? now_us
-                                     : now_us - ops->held_back_us(exchange->client, now_us);
-}
-
 bool exchange_has_delayed_server(const struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
@@ -65,7 +57,7 @@ bool exchange_has_delayed_server(const struct exchange *exchange)
     if (exchange->is_response_started) {
         delay_us = min_rate_total_us(&exchange->response_min_rate, now_us);
     } else if (!exchange->is_request_sent) {
-        delay_us = min_rate_total_us(&exchange->request_min_rate, upload_us(exchange, now_us));
+        delay_us = min_rate_total_us(&exchange->request_min_rate, now_us);
     }
     return delay_us >= CLIENT_DELAY_US;
 }
@@ -91,10 +83,8 @@ static bool awaits_first_byte(const struct exchange *exchange)
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us)
 {
     exchange->touched_us = now_us;
-    exchange->touched_upload_us = upload_us(exchange, now_us);
     note_wait(&exchange->request_min_rate,
-              exchange_waits_for_body(exchange) && !awaits_first_byte(exchange),
-              exchange->touched_upload_us);
+              exchange_waits_for_body(exchange) && !awaits_first_byte(exchange), now_us);
     note_wait(&exchange->response_min_rate, exchange->is_client_blocked, now_us);
 }
 
@@ -169,8 +159,7 @@ static const char *find_download_fault(struct exchange *exchange, const struct m
     return holds_too_long ? HOLDS_SERVER : is_too_slow ? "the client reads too slowly" : NULL;
 }
 
-/* Why the client has sent too little of the body, or too late; NULL: it has not. @now_us is by the
- * clock of the upload. */
+/* Why the client has sent too little of the body, or too late; NULL: it has not. */
 static const char *find_upload_fault(struct exchange *exchange, const struct min_rate_rule *rule,
                                      uint64_t now_us)
 {
@@ -187,7 +176,7 @@ static const char *find_upload_fault(struct exchange *exchange, const struct min
         .most_us = UPLOAD_SAVED_US_MAX,
     };
     if (is_upload && exchange->may_go_ahead && awaits_first_byte(exchange) &&
-        now_us - exchange->touched_upload_us >= rule->first_us) {
+        now_us - exchange->touched_us >= rule->first_us) {
         return "the request's body did not begin in time";
     }
     if (!min_rate_is_too_slow(&exchange->request_min_rate, is_upload ? &upload_rule : rule,
@@ -207,13 +196,9 @@ static bool look(struct exchange *exchange, uint64_t now_us)
         .first_us = timeouts->head_us,
         .most_us = timeouts->idle_us,
     };
-    const uint64_t upload_now_us = upload_us(exchange, now_us);
     const char *download_fault = find_download_fault(exchange, &rule, now_us);
-    const char *upload_fault = find_upload_fault(exchange, &rule, upload_now_us);
-    const bool stands_still =
-        exchange->is_client_blocked
-            ? now_us - exchange->touched_us >= timeouts->idle_us
-            : upload_now_us - exchange->touched_upload_us >= timeouts->idle_us;
+    const char *upload_fault = find_upload_fault(exchange, &rule, now_us);
+    const bool stands_still = now_us - exchange->touched_us >= timeouts->idle_us;
 
     if (download_fault != NULL) {
         if (download_fault == HOLDS_SERVER) {
@@ -246,9 +231,7 @@ void exchange_check_client(struct exchange *exchange)
 bool exchange_check_client_if_due(struct exchange *exchange, const struct min_rate *min_rate,
                                   uint64_t now_us)
 {
-    const uint64_t checked_by_us =
-        min_rate == &exchange->request_min_rate ? upload_us(exchange, now_us) : now_us;
-    if (!min_rate_is_due(min_rate, exchange_client_checks(exchange)->length_us, checked_by_us)) {
+    if (!min_rate_is_due(min_rate, exchange_client_checks(exchange)->length_us, now_us)) {
         return true;
     }
     exchange_note_waits(exchange, now_us);
