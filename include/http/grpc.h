@@ -43,4 +43,22 @@ bool grpc_is_binary(struct span name);
 /* Whether @value is one that a server of gRPC can decode: base64 without or with its padding. */
 bool grpc_is_base64(struct span value);
 
+/* Where a body is among the messages of a call. Each has a prefix: a flag, and its length in 4
+ * bytes. */
+struct grpc_messages {
+    uint8_t n_prefix; /* bytes of a prefix that is not whole yet */
+    uint32_t length;  /* of these bytes, without the flag */
+    uint32_t left;    /* bytes of a message whose prefix is whole */
+    bool has_whole;   /* a message, at least one */
+};
+
+/* The next bytes of the body. */
+void grpc_messages_take(struct grpc_messages *messages, struct span piece);
+
+/* Whether a message has begun that is not whole. */
+static inline bool grpc_messages_is_inside(const struct grpc_messages *messages)
+{
+    return messages->n_prefix > 0 || messages->left > 0;
+}
+
 #endif /* SLUICE_HTTP_GRPC_H */

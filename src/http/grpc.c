@@ -43,6 +43,30 @@ enum grpc_status grpc_status_of(uint16_t http_status)
     }
 }
 
+enum { PREFIX_BYTES = 5 };
+
+void grpc_messages_take(struct grpc_messages *messages, struct span piece)
+{
+    while (piece.len > 0) {
+        size_t n = 1;
+        if (messages->left > 0) {
+            n = piece.len < messages->left ? piece.len : messages->left;
+            messages->left -= (uint32_t)n;
+            messages->has_whole = messages->has_whole || messages->left == 0;
+        } else {
+            messages->length =
+                messages->n_prefix == 0 ? 0 : messages->length << 8 | (unsigned char)piece.data[0];
+            messages->n_prefix++;
+        }
+        if (messages->n_prefix == PREFIX_BYTES) {
+            messages->n_prefix = 0;
+            messages->left = messages->length;
+            messages->has_whole = messages->has_whole || messages->left == 0;
+        }
+        piece = span_of(piece.data + n, piece.len - n);
+    }
+}
+
 /* Of one or two digits. */
 static unsigned read_status(struct span value)
 {

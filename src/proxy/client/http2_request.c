@@ -77,6 +77,9 @@ static bool hand_over(struct http2_request *request, size_t room)
                                             piece.len == (size_t)(block->end - block->start)));
     request->n_given = (uint32_t)piece.len;
     request->wants_body = false; /* before the call: it may end the exchange */
+    if (request->exchange->is_call) {
+        grpc_messages_take(&request->exchange->messages, piece);
+    }
     if (!exchange_on_body(request->exchange, piece, is_last) || request->exchange == NULL) {
         return false;
     }

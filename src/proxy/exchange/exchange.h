@@ -17,6 +17,7 @@
 #include "base/compiler.h"
 #include "base/limits.h"
 #include "base/memory.h"
+#include "http/grpc.h"
 #include "http/head.h"
 #include "net/loop.h"
 #include "net/precise_timer.h"
@@ -117,6 +118,7 @@ struct exchange {
     struct field *fields; /* the request's, then the response's */
     struct head request;  /* the parser clears both heads */
     struct head response;
+    struct grpc_messages messages;     /* of the request, with is_call */
     struct min_rate download_min_rate; /* total_us: of response_min_rate, by its last check */
     struct upstream_waiter waiter;     /* in QUEUE */
     uint64_t queued_at_us;             /* monotonic: when it began to wait */
@@ -177,7 +179,6 @@ void exchange_on_client_ended(struct exchange *exchange);
 
 /* Some of the bytes that send() blocked on have gone out. */
 void exchange_on_client_progress(struct exchange *exchange);
-
 /* All bytes that send() blocked on have gone out. */
 void exchange_on_client_drained(struct exchange *exchange);
 

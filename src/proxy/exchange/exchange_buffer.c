@@ -3,7 +3,8 @@
  *
  * Happy path: the body has come with the head, or comes soon. It is copied into blocks, and a
  * server is chosen at its end, at buffer.size or after buffer.wait, whichever is first. The blocks
- * go out behind the head and are returned one by one; what follows passes as it comes.
+ * go out behind the head and are returned one by one; what follows passes as it comes. Of a call of
+ * gRPC the first message is awaited.
  *
  * Failures: no block becomes free within buffer.wait (503); the body is too large (413). */
 
@@ -75,7 +76,7 @@ static void on_wait_over(void *context)
     if (body_buffer_is_waiting(body)) {
         counter_up(&exchange->env->meters->buffer_refused[body->lack]);
         exchange_fail(exchange, 503, REASONS[body->lack]);
-    } else if (exchange->request_bytes == 0 &&
+    } else if (exchange->request_bytes == 0 && !exchange->is_call &&
                exchange->evaluation.route->buffer.min_bytes_per_s > 0) {
         exchange_fail(exchange, 408, "the request's body did not begin in time");
     } else {
@@ -98,7 +99,8 @@ static bool keep_rest(struct exchange *exchange)
         body_buffer_add(&buffer->body, span_of(buffer->rest.data, n));
         buffer->rest = span_of(buffer->rest.data + n, buffer->rest.len - n);
     }
-    if (buffer->is_whole || buffer->body.room_bytes == 0) {
+    if (buffer->is_whole || buffer->body.room_bytes == 0 ||
+        (exchange->is_call && exchange->messages.has_whole)) {
         go_on(exchange);
         return false;
     }
@@ -208,14 +210,15 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
     const struct upstream_spec *upstream = exchange->evaluation.route->upstream;
     if (UNLIKELY(upstream->may_speak_http2)) {
         exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
-        if (upstream->speaks_http2) {
+        exchange->messages = (struct grpc_messages){0};
+        if (upstream->speaks_http2 && !exchange->is_call) {
             exchange_connect(exchange, now_us); /* a stream holds no connection */
             return;
         }
     }
     const bool fits = request->body == BODY_LENGTH && request->content_length <= spec->bytes;
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
-    if (spec->bytes == 0 || (request->expect_continue && !fits) ||
+    if (spec->bytes == 0 || (request->expect_continue && !fits && !exchange->is_call) ||
         exchange->client->ops->has_whole_body(exchange->client)) {
         exchange_connect(exchange, now_us);
     } else {

@@ -17,6 +17,10 @@ enum {
     UPLOAD_ADVANCE_AFTER_100_US = 100000,
     UPLOAD_SAVED_US_MAX = 5000000,
 
+    /* A call of gRPC whose server has been chosen without a message: its handler waits for one, in
+     * a thread as a rule, or begins to answer before this has passed. */
+    SILENT_CALL_US = 1000000,
+
     /* min_download: what a client has in advance, for a link that stands still for a moment, and
      * what it may save up. */
     DOWNLOAD_ADVANCE_US = 2000000,
@@ -29,18 +33,34 @@ bool exchange_is_call(const struct exchange *exchange)
     return UNLIKELY(exchange->is_call) && exchange->upstream->stream_ops != NULL;
 }
 
-bool exchange_waits_for_body(const struct exchange *exchange)
-{
-    return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
-           !exchange->is_request_blocked && !exchange_is_call(exchange);
-}
-
-/* Whether the client has to keep min_upload. */
+/* Whether the client has to keep min_upload. Other requests to servers of HTTP/2 hold a stream
+ * alone. */
 static bool keeps_min_upload(const struct exchange *exchange)
 {
     const struct route *route = exchange->evaluation.route;
     return route->buffer.bytes > 0 && route->buffer.min_bytes_per_s > 0 &&
-           !route->upstream->speaks_http2;
+           (!route->upstream->speaks_http2 || exchange->is_call);
+}
+
+/* Whether a call waits for its first message: its server may do so too. */
+static bool is_silent(const struct exchange *exchange)
+{
+    return exchange_is_call(exchange) && exchange->request_bytes == 0;
+}
+
+/* Between its messages, and once its server has begun to answer, a call may be silent for long. */
+static bool may_be_silent(const struct exchange *exchange)
+{
+    return exchange_is_call(exchange) &&
+           (!keeps_min_upload(exchange) ||
+            (!grpc_messages_is_inside(&exchange->messages) &&
+             (exchange->messages.has_whole || exchange->is_response_started)));
+}
+
+bool exchange_waits_for_body(const struct exchange *exchange)
+{
+    return exchange->state == EXCHANGE_FORWARD && !exchange->is_request_sent &&
+           !exchange->is_request_blocked && !may_be_silent(exchange);
 }
 
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
@@ -76,8 +96,10 @@ static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t no
  * buffer.wait. */
 static bool awaits_first_byte(const struct exchange *exchange)
 {
-    return exchange->request.expect_continue && exchange->request_bytes == 0 &&
-           exchange->buffered_us == 0 && (!exchange->may_go_ahead || keeps_min_upload(exchange));
+    return (exchange->request.expect_continue && exchange->request_bytes == 0 &&
+            exchange->buffered_us == 0 &&
+            (!exchange->may_go_ahead || keeps_min_upload(exchange))) ||
+           is_silent(exchange);
 }
 
 void exchange_note_waits(struct exchange *exchange, uint64_t now_us)
@@ -165,6 +187,11 @@ static const char *find_upload_fault(struct exchange *exchange, const struct min
 {
     if (!exchange_waits_for_body(exchange)) {
         return NULL;
+    }
+    if (is_silent(exchange)) {
+        return now_us - exchange->touched_us >= SILENT_CALL_US
+                   ? "the call's first message did not come in time"
+                   : NULL;
     }
     const bool is_upload = keeps_min_upload(exchange);
     const uint64_t min_bytes_per_s = exchange->evaluation.route->buffer.min_bytes_per_s;

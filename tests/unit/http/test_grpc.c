@@ -124,6 +124,52 @@ START_TEST(binary_fields_are_base64)
 }
 END_TEST
 
+/* Whether a message has begun that is not whole, and whether one has been whole. */
+START_TEST(messages_are_told_apart_however_they_are_cut)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        bool is_inside, has_whole;
+    } STORIES[] = {
+        {"", 0, false, false},
+        {"\0", 1, true, false},
+        {"\0\0\0\0", 4, true, false},
+        {"\0\0\0\0\0", 5, false, true}, /* an empty one */
+        {"\1\0\0\0\2", 5, true, false},
+        {"\0\0\0\0\2a", 6, true, false},
+        {"\0\0\0\0\2ab", 7, false, true},
+        {"\0\0\0\0\2ab\0", 8, true, true},
+        {"\0\0\0\0\0\0\0\0\0\1a\0\0\0\0\2ab", 18, false, true},
+        {"\0\0\1\0\1a", 6, true, false},
+        {"\0\377\377\377\377a", 6, true, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        for (size_t n = 1; n <= STORIES[i].len + 1; n++) {
+            struct grpc_messages messages = {0};
+            for (size_t at = 0; at < STORIES[i].len; at += n) {
+                const size_t rest = STORIES[i].len - at;
+                grpc_messages_take(&messages, span_of(STORIES[i].bytes + at, rest < n ? rest : n));
+            }
+            ck_assert_int_eq(grpc_messages_is_inside(&messages), STORIES[i].is_inside);
+            ck_assert_int_eq(messages.has_whole, STORIES[i].has_whole);
+        }
+    }
+}
+END_TEST
+
+START_TEST(the_length_of_a_message_has_four_bytes)
+{
+    struct grpc_messages messages = {0};
+    char bytes[257] = {0};
+    grpc_messages_take(&messages, span_of("\0\0\0\1\1", 5));
+    grpc_messages_take(&messages, span_of(bytes, 256));
+    ck_assert(grpc_messages_is_inside(&messages) && !messages.has_whole);
+    grpc_messages_take(&messages, span_of(bytes, 1));
+    ck_assert(!grpc_messages_is_inside(&messages) && messages.has_whole);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("http/grpc");
@@ -133,6 +179,8 @@ int main(void)
     tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
     tcase_add_test(tcase, a_status_is_0_to_16);
     tcase_add_test(tcase, binary_fields_are_base64);
+    tcase_add_test(tcase, messages_are_told_apart_however_they_are_cut);
+    tcase_add_test(tcase, the_length_of_a_message_has_four_bytes);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
