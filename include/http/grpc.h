@@ -27,6 +27,10 @@ enum grpc_status {
  * gRPC-Web is not. */
 bool grpc_is_type(struct span media_type);
 
+/* Whether @media_type begins as that of gRPC and is neither it nor that of gRPC-Web: servers that
+ * compare the start alone run such a call. */
+bool grpc_is_like_type(struct span media_type);
+
 /* Whether the request is a gRPC call, by its only Content-Type. */
 bool grpc_is_call(const struct head *request);
 

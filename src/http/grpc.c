@@ -1,12 +1,23 @@
 #include "http/grpc.h"
 
+static bool starts_with(struct span media_type, struct span start)
+{
+    return media_type.len >= start.len &&
+           span_equals_ignore_case(span_of(media_type.data, start.len), start);
+}
+
 bool grpc_is_type(struct span media_type)
 {
     const struct span grpc = SPAN("application/grpc");
-    return media_type.len >= grpc.len &&
-           span_equals_ignore_case(span_of(media_type.data, grpc.len), grpc) &&
+    return starts_with(media_type, grpc) &&
            (media_type.len == grpc.len || media_type.data[grpc.len] == '+' ||
             media_type.data[grpc.len] == ';');
+}
+
+bool grpc_is_like_type(struct span media_type)
+{
+    return starts_with(media_type, SPAN("application/grpc")) && !grpc_is_type(media_type) &&
+           !starts_with(media_type, SPAN("application/grpc-web"));
 }
 
 bool grpc_is_call(const struct head *request)

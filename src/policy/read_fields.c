@@ -112,6 +112,9 @@ static const char *check_compared(const struct read_field *item, const struct he
         return "a field that the policy compares has blanks at its ends that only some servers "
                "strip";
     }
+    if (item->is_grpc && !is_wanted(item, field->value) && grpc_is_like_type(field->value)) {
+        return "a content type that some servers take for that of gRPC";
+    }
     return NULL;
 }
 

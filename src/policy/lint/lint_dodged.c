@@ -542,12 +542,13 @@ static bool takes_with_header(void *context, const struct route_entry *entry)
 }
 
 /* The route that takes the request of the probe, which is of @route but for its fields. */
-static const struct route *find_taker(struct probe *probe, const struct route *route)
+static const struct route *find_taker(struct probe *probe, const struct route *route,
+                                      struct span usual_method)
 {
     static const struct spelling SAME = {.upper = UPPER_NONE};
     static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
     struct span path;
-    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : SPAN("GET"),
+    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : usual_method,
                       probe->n_segments > 0 ? &SAME : &SOME, &path);
 }
 
@@ -557,7 +558,7 @@ static const struct route *find_without_fields(struct probe *probe, const struct
     init_probe(probe, route, 0);
     probe->head.n_fields = 0;
     probe->head.target.query = SPAN("");
-    return find_taker(probe, route);
+    return find_taker(probe, route, SPAN("GET"));
 }
 
 /* Warn if a request that @route takes goes past its limits with one more field, which the condition
@@ -565,7 +566,7 @@ static const struct route *find_without_fields(struct probe *probe, const struct
 static bool check_leaver(struct lint *lint, struct probe *probe, const struct route *route,
                          const struct section_position *position)
 {
-    const struct route *other = find_taker(probe, route);
+    const struct route *other = find_taker(probe, route, SPAN("GET"));
     if (other == NULL || other == route || other->upstream == NULL || other->match.n_clients > 0 ||
         route_limits_hold(other, route)) {
         return false;
@@ -604,6 +605,33 @@ static void check_absent_fields(struct lint *lint, struct probe *probe, const st
     }
 }
 
+/* Warn if a request of another content type leaves @route, of gRPC calls, past its limits for a
+ * route to the same server: many servers do not check the content type of a call. */
+static void check_other_type(struct lint *lint, struct probe *probe, const struct route *route)
+{
+    const struct spec_match *match = &lint->routes[route->index].match;
+    init_probe(probe, route, 0);
+    if (probe->head.n_fields == 0) {
+        return;
+    }
+    probe->fields[probe->head.n_fields - 1].value = SPAN("text/plain"); /* of the last condition */
+    const struct route *other = find_taker(probe, route, SPAN("POST"));
+    if (other == NULL || other == route || other->upstream != route->upstream ||
+        !other->upstream->may_speak_http2 || route_limits_hold(other, route)) {
+        return;
+    }
+    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    node_warn(
+        lint->diags, node_find(match->position.node, SPAN("grpc")), WARNING_CLIENT_CHOSEN_ROUTE,
+        "a call with another content type, which many servers run all the same, takes route "
+        "\"%.*s\", which lacks %s%.*s%s of route \"%.*s\"; give it the same %s, or match "
+        "the calls by their path instead: path: /PACKAGE.SERVICE/**",
+        SPAN_ARGS(lint_name_of_route(lint, other->index)),
+        missing != NULL ? "limit \"" : "the cost",
+        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+        SPAN_ARGS(lint_name_of_route(lint, route->index)), missing != NULL ? "limits" : "cost");
+}
+
 /* Warns once for each route that a header leads to. */
 void lint_client_chosen_routes(struct lint *lint)
 {
@@ -617,6 +645,12 @@ void lint_client_chosen_routes(struct lint *lint)
     }
     probe->policy = policy;
     probe->steps = STEPS_MAX;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        if (lint->routes[i].match.grpc && route->upstream != NULL) {
+            check_other_type(lint, probe, route);
+        }
+    }
     for (size_t i = 0; i < policy->n_routes && policy->n_trusted_proxies == 0; i++) {
         const struct route *route = &policy->routes[i];
         if (route->upstream != NULL) {

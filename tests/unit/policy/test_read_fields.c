@@ -131,6 +131,20 @@ START_TEST(rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_com
     request_init(&request, "POST", "/", "a");
     request_add_field(&request, SPAN("Content-Type"), SPAN("application/grpc\xa0"));
     ck_assert_ptr_nonnull(read_fields_check(&policy->read_fields, &request.head));
+    static const struct {
+        const char *type;
+        bool is_refused;
+    } TYPES[] = {{"application/grpc", false},     {"application/grpc+proto", false},
+                 {"application/grpc;a=b", false}, {"application/grpc-web+proto", false},
+                 {"application/json", false},     {"application/grp", false},
+                 {"application/grpc-x", true},    {"Application/GRPC,x", true},
+                 {"application/grpc\t;x", true}};
+    for (size_t i = 0; i < ARRAY_LEN(TYPES); i++) {
+        request.fields[0].value = span_of_text(TYPES[i].type);
+        ck_assert_msg((read_fields_check(&policy->read_fields, &request.head) != NULL) ==
+                          TYPES[i].is_refused,
+                      "%s", TYPES[i].type);
+    }
     policy_free(policy);
 }
 END_TEST

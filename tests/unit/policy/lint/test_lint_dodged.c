@@ -304,6 +304,44 @@ START_TEST(a_field_that_any_client_can_send_leads_past_no_limit_unwarned)
 }
 END_TEST
 
+static const struct {
+    unsigned n_warnings;
+    const char *routes;
+} CALLS[] = {
+    {1, "- {match: {grpc: true}, limits: [l, m], upstream: u}\n- {limits: [m], upstream: u}\n"},
+    {1, "- {match: {path: /a.B/**, grpc: true}, limits: [l], upstream: u}\n"
+        "- {match: {method: POST}, limits: [], upstream: u}\n"},
+    {1, "- {match: {header: {x-a: b}, grpc: true}, limits: [l, m], upstream: u}\n"
+        "- {limits: [m], upstream: u}\n"},
+    {0, "- {match: {grpc: true}, limits: [l, m], upstream: u}\n- {limits: [m, l], upstream: u}\n"},
+    {0, "- {match: {grpc: true}, limits: [l, m], upstream: u}\n"},
+    {0, "- {match: {path: /a.B/**}, limits: [l, m], upstream: u}\n- {limits: [m], upstream: u}\n"},
+    {0, /* to a server without gRPC, or none */
+     "- {match: {path: /a/**, grpc: true}, limits: [l, m], upstream: u}\n"
+     "- {match: {path: /a/**}, limits: [m], upstream: plain}\n"
+     "- {match: {path: /b/**, grpc: true}, limits: [l, m], upstream: plain}\n"
+     "- {match: {path: /b/**}, limits: [m], upstream: plain}\n"
+     "- {match: {grpc: true}, limits: [l, m], upstream: u}\n"
+     "- {respond: {status: 404}}\n"},
+};
+
+START_TEST(a_call_of_another_content_type_leaves_no_limit_unwarned)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml),
+                   "listen: 127.0.0.1:0\ntrusted_proxies: 10.0.0.0/8\n"
+                   "upstreams: {u: {servers: h2c://127.0.0.1:1},\n"
+                   "            plain: {servers: http://127.0.0.1:2}}\n" LIMITS "routes:\n%s",
+                   CALLS[_i].routes);
+    check(yaml, &diags);
+    (void)find_kind(&diags, "client-chosen-route", &n);
+    ck_assert_msg(n == CALLS[_i].n_warnings, "%u: %s", n, CALLS[_i].routes);
+    diags_close(&diags);
+}
+END_TEST
+
 /* --- many routes --- */
 
 START_TEST(many_routes_are_compared_in_bounded_steps)
@@ -341,6 +379,8 @@ int main(void)
                         ARRAY_LEN(MESSAGES));
     tcase_add_loop_test(cases, a_field_that_any_client_can_send_leads_past_no_limit_unwarned, 0,
                         ARRAY_LEN(CHOSEN));
+    tcase_add_loop_test(cases, a_call_of_another_content_type_leaves_no_limit_unwarned, 0,
+                        (int)ARRAY_LEN(CALLS));
     tcase_add_test(cases, many_routes_are_compared_in_bounded_steps);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
