@@ -47,12 +47,20 @@ enum segment_kind {
     SEGMENT_LITERAL,
     SEGMENT_ANY,     /* * */
     SEGMENT_PART,    /* a*b: a segment with this start and end */
-    SEGMENT_CAPTURE, /* {name} */
+    SEGMENT_CAPTURE, /* {name}, {name:type} */
     SEGMENT_REST,    /* **: any number of segments, also none; only at the end */
+};
+
+/* What a captured segment is: see policy/capture_type.h. */
+enum capture_type {
+    CAPTURE_TEXT, /* any */
+    CAPTURE_INT,
+    CAPTURE_UUID,
 };
 
 struct pattern_segment {
     enum segment_kind kind;
+    enum capture_type type; /* of SEGMENT_CAPTURE */
     struct span text;   /* the literal, or the text before `*`, normalised; or the capture's name */
     struct span suffix; /* the text after the `*` of SEGMENT_PART, normalised */
 };

@@ -54,6 +54,7 @@ struct route_match {
     size_t n_hosts;     /* 0: any */
     struct pattern *paths;
     size_t n_paths; /* 0: any */
+    bool has_types; /* a captured segment of a path has a type */
     bool ignore_case;
     bool allow_encoded_slash;
     struct span *methods;

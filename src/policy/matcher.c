@@ -457,6 +457,18 @@ static const char *read_method(const struct policy *policy, struct request_view 
                               : method_names_read(policy, request->head->method, &request->method);
 }
 
+/* Whether the segments that were captured are written as their types want it. */
+COLD static bool captures_are_canonical(const struct route_match *match,
+                                        const struct request_view *request)
+{
+    for (size_t i = 0; i < match->n_paths && request->n_captures > 0; i++) {
+        if (match->paths[i].capture_names == request->capture_names) {
+            return pattern_is_canonical(&match->paths[i], request->captures);
+        }
+    }
+    return true;
+}
+
 static ALWAYS_INLINE const char *
 find_route(const struct policy *policy, struct request_view *request, const struct route **route)
 {
@@ -493,6 +505,9 @@ find_route(const struct policy *policy, struct request_view *request, const stru
     }
     if (found->match.ignore_case) {
         path_lower(request->path->text, request->path_buffer);
+    }
+    if (UNLIKELY(found->match.has_types) && !captures_are_canonical(&found->match, request)) {
+        return "a segment of the path is another spelling of a number or UUID";
     }
     request->route = found->name;
     *route = found;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "policy/capture_type.h"
 #include "policy/load/node.h"
 
 static bool is_capture_name(struct span name)
@@ -149,6 +150,22 @@ static bool compile_literal(struct span piece, const struct path_rules *rules, s
     return normalise_literal(piece, rules, arena, literal, problem);
 }
 
+/* `name` or `name:type` */
+static bool compile_capture(struct span piece, struct arena *arena, struct pattern_segment *segment,
+                            struct text *problem)
+{
+    const size_t colon = span_find(piece, ':');
+    segment->kind = SEGMENT_CAPTURE;
+    segment->text = arena_copy(arena, span_of(piece.data, colon));
+    if (colon < piece.len &&
+        !capture_type_parse(span_of(piece.data + colon + 1, piece.len - colon - 1),
+                            &segment->type)) {
+        return text_refuse(problem, "\"{%.*s}\": a segment is of the type int or uuid",
+                           SPAN_ARGS(quote_clip(piece)));
+    }
+    return segment->text.data != NULL || text_refuse(problem, "out of memory");
+}
+
 static bool compile_segment(struct span piece, bool is_last, const struct path_rules *rules,
                             struct arena *arena, struct pattern *pattern, struct text *problem)
 {
@@ -161,9 +178,8 @@ static bool compile_segment(struct span piece, bool is_last, const struct path_r
     } else if (span_equals(piece, SPAN("*"))) {
         segment.kind = SEGMENT_ANY;
     } else if (is_braced(piece)) {
-        segment.kind = SEGMENT_CAPTURE;
-        segment.text = arena_copy(arena, span_of(piece.data + 1, piece.len - 2));
-        if (segment.text.data == NULL || !add_capture(segment.text, pattern, problem)) {
+        if (!compile_capture(span_of(piece.data + 1, piece.len - 2), arena, &segment, problem) ||
+            !add_capture(segment.text, pattern, problem)) {
             return false;
         }
     } else if (has_one_star_alone(piece)) {
@@ -261,10 +277,24 @@ static bool segment_matches(const struct pattern_segment *segment, struct span f
         return pattern_part_matches(segment, found, ignore_case);
     }
     if (segment->kind != SEGMENT_LITERAL) {
-        return found.len > 0;
+        return found.len > 0 &&
+               (segment->type == CAPTURE_TEXT || capture_type_may_be(segment->type, found));
     }
     return ignore_case ? span_equals_ignore_case(segment->text, found)
                        : span_equals(segment->text, found);
+}
+
+bool pattern_is_canonical(const struct pattern *pattern, const struct span *captures)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < pattern->n_segments; i++) {
+        const struct pattern_segment *segment = &pattern->segments[i];
+        if (segment->kind == SEGMENT_CAPTURE &&
+            !capture_type_is_canonical(segment->type, captures[n++])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool pattern_matches(const struct pattern *pattern, bool ignore_case, const struct path *path,
@@ -321,6 +351,8 @@ void pattern_write(const struct pattern_segment *segments, size_t n_segments, st
         case SEGMENT_CAPTURE:
             text_add_literal(text, "{");
             text_add(text, segments[i].text);
+            text_add(text, segments[i].type != CAPTURE_TEXT ? SPAN(":") : SPAN(""));
+            text_add(text, capture_type_word(segments[i].type));
             text_add_literal(text, "}");
             break;
         case SEGMENT_REST:

@@ -1,5 +1,5 @@
 /* Path patterns: literals, `*` for a segment, `a*b` for a segment with this start and end, `{name}`
- * for a captured segment, `**` for the rest.
+ * or `{name:type}` for a captured segment, `**` for the rest.
  *
  * A pattern is split into these first; then its literals are normalised. Therefore "%2A" is a
  * literal star. */
@@ -33,11 +33,15 @@ MUST_USE bool pattern_part_matches(const struct pattern_segment *segment, struct
                                    bool ignore_case);
 
 /* Whether @path, normalised with encoded separators allowed, matches @pattern. `*` and `{name}`
- * match one non-empty segment, `**` matches any rest, also an empty one. All else must be equal;
- * @ignore_case ignores the case of letters. @captures gets the values of the {name}s, and is
- * undefined when the result is false. */
+ * match one non-empty segment, `{name:type}` one that a server may read as such, `**` matches any
+ * rest, also an empty one. All else must be equal; @ignore_case ignores the case of letters.
+ * @captures gets the values of the {name}s, and is undefined when the result is false. */
 MUST_USE bool pattern_matches(const struct pattern *pattern, bool ignore_case,
                               const struct path *path, struct span *captures);
+
+/* Whether @captures, the values of a path that matches, are each written in the one spelling of
+ * their type. Otherwise the request is to be refused. */
+MUST_USE bool pattern_is_canonical(const struct pattern *pattern, const struct span *captures);
 
 /* Write the pattern in the syntax of a policy, with normalised literals. `*`, `{` and `}` in a
  * literal are escaped, so that pattern_compile() reads the same pattern back. */

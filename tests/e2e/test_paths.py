@@ -333,3 +333,30 @@ def test_rule_74_an_invalid_escape_is_refused_in_a_path_and_kept_in_a_query(star
         assert proxy.ask(path=path).status == 400
     assert proxy.ask(path="/?%zz=%").status == 200
     assert [one.target for one in upstream.requests] == ["/?%zz=%"]
+
+
+UUID = "0b0c0d0e-0000-4000-8000-00000000abcd"
+
+
+def test_a_number_or_a_uuid_in_a_path_has_one_spelling_and_leads_past_no_limit(start):
+    proxy = start("""
+        limits: {object: {key: path.id, rate: 2/day, algorithm: fixed_window, align: first}}
+        routes:
+          - {match: {path: "/users/{id:int}/otp"}, limits: [object], respond: {status: 200}}
+          - {match: {path: "/docs/{id:uuid}"}, limits: [object], respond: {status: 200}}
+          - {match: {path: "/any/{id:uuid}", ignore_case: true}, limits: [object], respond: {status: 200}}
+          - {respond: {status: 204}}
+        """)
+
+    def statuses(*paths):
+        return [proxy.ask("GET", path).status for path in paths]
+    other = UUID.replace("a", "b")
+    assert statuses(*["/users/5/otp"] * 3, "/users/%35/otp") == [200, 200, 429, 429]
+    assert statuses(*(f"/users/{one}/otp" for one in (
+        "05", "0000005", "+5", "-5", "5.0", "%205", "5%20", "5x", "%D9%A5", "%EF%BC%95"))) == [400] * 10
+    assert statuses("/users/6/otp", "/users/me/otp", "/users//otp") == [200, 204, 204]
+    assert statuses(*["/docs/" + UUID] * 3) == [200, 200, 429]
+    assert statuses(*("/docs/" + one for one in (
+        UUID.upper(), UUID[:-1] + "D", UUID.replace("-", ""), f"%7B{UUID}%7D", "urn:uuid:" + UUID))) == [400] * 5
+    assert statuses("/docs/latest", "/docs/5") == [204, 204]
+    assert statuses("/any/" + other, "/ANY/" + other.upper(), "/any/" + other) == [200, 200, 429]

@@ -71,6 +71,15 @@ static void check_values(struct compiler *compiler, const struct section_items *
     }
 }
 
+static bool has_types(const struct pattern *pattern)
+{
+    bool has = false;
+    for (size_t i = 0; i < pattern->n_segments; i++) {
+        has = has || pattern->segments[i].type != CAPTURE_TEXT;
+    }
+    return has;
+}
+
 static void compile_paths(struct compiler *compiler, const struct spec_match *spec,
                           struct route_match *match)
 {
@@ -82,7 +91,10 @@ static void compile_paths(struct compiler *compiler, const struct spec_match *sp
     check_values(compiler, &spec->paths, "path");
     match->paths = compile_alloc(compiler, spec->paths.n_items, sizeof(*match->paths));
     for (size_t i = 0; i < spec->paths.n_items && match->paths != NULL; i++) {
-        match->n_paths += compile_path(compiler, &paths[i], &rules, &match->paths[match->n_paths]);
+        if (compile_path(compiler, &paths[i], &rules, &match->paths[match->n_paths])) {
+            match->has_types = match->has_types || has_types(&match->paths[match->n_paths]);
+            match->n_paths++;
+        }
     }
 }
 
@@ -334,7 +346,9 @@ static struct span write_place(struct compiler *compiler, const struct route_ent
     }
     for (size_t i = 0; entry->path != NULL && i < entry->path->n_segments; i++) {
         const struct pattern_segment *segment = &entry->path->segments[i];
-        pattern_write(segment->kind == SEGMENT_CAPTURE ? &ANY : segment, 1, &text);
+        pattern_write(segment->kind == SEGMENT_CAPTURE && segment->type == CAPTURE_TEXT ? &ANY
+                                                                                        : segment,
+                      1, &text);
     }
     char *copy = arena_alloc(compiler->scratch, text.len + 1);
     compiler->no_memory = compiler->no_memory || copy == NULL;

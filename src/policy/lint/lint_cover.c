@@ -53,6 +53,9 @@ static bool covers_segment(const struct pattern_segment *wide, bool wide_ignores
         return narrow->kind == SEGMENT_LITERAL &&
                covers_literal(wide, wide_ignores_case, narrow, narrow_ignores_case);
     }
+    if (wide->type != CAPTURE_TEXT) {
+        return narrow->type == wide->type;
+    }
     if (wide->kind == SEGMENT_PART) {
         return covers_part(wide, wide_ignores_case, narrow, narrow_ignores_case);
     }

@@ -95,7 +95,10 @@ static void write_path(const struct probe *probe, const struct spelling *spellin
             write_literal(segment->text, is_upper, text);
             write_literal(segment->suffix, is_upper, text);
         } else {
-            text_add_char(text, 'x');
+            text_add(text, segment->type == CAPTURE_UUID
+                               ? SPAN("00000000-0000-0000-0000-000000000000")
+                           : segment->type == CAPTURE_INT ? SPAN("1")
+                                                          : SPAN("x"));
         }
     }
     text_add(text, spelling->end);

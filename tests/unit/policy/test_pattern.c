@@ -61,6 +61,31 @@ static const struct {
     {"/a/*", "/a/", false},
     {"/a/*/c", "/a/b/c", true},
     {"/a/{x}/c", "/a/b/c", true},
+    /* a number, and what some server reads as one */
+    {"/{x:int}", "/5", true},
+    {"/{x:int}", "/05", true},
+    {"/{x:int}", "/+5", true},
+    {"/{x:int}", "/-5", true},
+    {"/{x:int}", "/%205", true},
+    {"/{x:int}", "/5%20", true},
+    {"/{x:int}", "/0x5", true},
+    {"/{x:int}", "/5abc", true},
+    {"/{x:int}", "/.5", true},
+    {"/{x:int}", "/%D9%A5", true},
+    {"/{x:int}", "/%EF%BC%95", true},
+    {"/{x:int}", "/me", false},
+    {"/{x:int}", "/x5", false},
+    {"/{x:int}", "/-", false},
+    {"/{x:int}", "/", false},
+    {"/{x:int}", "/%C3%A9t%C3%A9", false},
+    {"/{x:uuid}", "/0b0c0d0e-0000-4000-8000-00000000abcd", true},
+    {"/{x:uuid}", "/0B0C0D0E-0000-4000-8000-00000000ABCD", true},
+    {"/{x:uuid}", "/0b0c0d0e00004000800000000000abcd", true},
+    {"/{x:uuid}", "/%7B0b0c0d0e-0000-4000-8000-00000000abcd%7D", true},
+    {"/{x:uuid}", "/urn:uuid:0b0c0d0e-0000-4000-8000-00000000abcd", true},
+    {"/{x:uuid}", "/0b0c0d0e-0000-4000-8000-00000000abc%D9%A5", true},
+    {"/{x:uuid}", "/latest", false},
+    {"/{x:uuid}", "/5", false},
     {"/{x}", "/", false},
     {"/**", "/", true},
     {"/**", "/a/b/c/", true},
@@ -252,6 +277,11 @@ static const char *const BAD[] = {"",
                                   "/{1}",
                                   "/{a b}",
                                   "/{a}/{a}",
+                                  "/{a}/{a:int}",
+                                  "/{a:}",
+                                  "/{a:float}",
+                                  "/{:int}",
+                                  "/{a:int:int}",
                                   "//",
                                   "/a//b",
                                   "/.",
@@ -280,11 +310,46 @@ START_TEST(what_could_never_match_is_refused_with_a_reason)
 }
 END_TEST
 
+START_TEST(a_typed_segment_has_one_spelling)
+{
+    static const struct {
+        const char *pattern;
+        const char *path;
+        bool is_canonical;
+    } ROWS[] = {
+        {"/{x}/{y:int}", "/A/5", true},
+        {"/{x}/{y:int}", "/A/0", true},
+        {"/{x}/{y:int}", "/A/9223372036854775807", true},
+        {"/{x}/{y:int}", "/A/%35", true}, /* the same path */
+        {"/{x}/{y:int}", "/A/05", false},
+        {"/{x}/{y:int}", "/A/00", false},
+        {"/{x}/{y:int}", "/A/+5", false},
+        {"/{x}/{y:int}", "/A/-5", false},
+        {"/{x}/{y:int}", "/A/5.0", false},
+        {"/{x}/{y:int}", "/A/5%20", false},
+        {"/{x}/{y:int}", "/A/%D9%A5", false},
+        {"/{x}/{y:int}", "/A/18446744073709551621", false}, /* 5, modulo 2^64 */
+        {"/{x:uuid}/**", "/0b0c0d0e-0000-4000-8000-00000000abcd/b", true},
+        {"/{x:uuid}/**", "/0b0c0d0e-0000-4000-8000-00000000abcD/b", false},
+        {"/{x:uuid}/**", "/0b0c0d0e00004000800000000000abcd/b", false},
+        {"/{x:uuid}/**", "/%7B0b0c0d0e-0000-4000-8000-00000000abcd%7D/b", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct span captures[CAPTURES_MAX];
+        const struct pattern pattern = compile(ROWS[i].pattern, false);
+        ck_assert_msg(matches(&pattern, ROWS[i].path, false, captures), "%s", ROWS[i].path);
+        ck_assert_msg(pattern_is_canonical(&pattern, captures) == ROWS[i].is_canonical, "%s",
+                      ROWS[i].path);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/pattern");
     TCase *tcase = tcase_create("pattern");
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_typed_segment_has_one_spelling);
     tcase_add_loop_test(tcase, patterns_match_segment_by_segment, 0, (int)ARRAY_LEN(CASES));
     tcase_add_test(tcase, captures_are_the_named_segments_in_order);
     tcase_add_test(tcase, case_is_ignored_where_it_is_said);

@@ -1,0 +1,135 @@
+#include "policy/capture_type.h"
+
+enum {
+    INT_DIGITS_MAX = 19, /* of a signed number of 64 bits */
+    UUID_BYTES = 36,
+    UUID_DIGITS_MIN = 16, /* int() skips leading zeros, blanks and "_" */
+};
+
+static const struct span WORDS[] = {
+    [CAPTURE_TEXT] = {"", 0}, [CAPTURE_INT] = {"int", 3}, [CAPTURE_UUID] = {"uuid", 4}};
+
+bool capture_type_parse(struct span word, enum capture_type *type)
+{
+    *type = span_equals(word, WORDS[CAPTURE_INT]) ? CAPTURE_INT : CAPTURE_UUID;
+    return span_equals(word, WORDS[*type]);
+}
+
+struct span capture_type_word(enum capture_type type)
+{
+    return WORDS[type];
+}
+
+static bool is_digit(unsigned char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(unsigned char c)
+{
+    const char lower = ascii_lower((char)c);
+    return lower >= 'a' && lower <= 'z';
+}
+
+static bool is_hex(unsigned char c)
+{
+    const char lower = ascii_lower((char)c);
+    return is_digit(c) || (lower >= 'a' && lower <= 'f');
+}
+
+/* Of a hexadecimal digit. */
+static unsigned value_of(char c)
+{
+    const char lower = ascii_lower(c);
+    return (unsigned)(lower >= 'a' ? lower - 'a' + 10 : lower - '0');
+}
+
+/* The next octet of @rest, which is not empty. In a normalised path each "%" begins an escape. */
+static unsigned char next_octet(struct span *rest)
+{
+    const bool is_escape = rest->data[0] == '%' && rest->len >= 3;
+    const size_t n = is_escape ? 3 : 1;
+    const unsigned octet = is_escape ? value_of(rest->data[1]) << 4 | value_of(rest->data[2])
+                                     : (unsigned char)rest->data[0];
+    *rest = span_of(rest->data + n, rest->len - n);
+    return (unsigned char)octet;
+}
+
+/* --- numbers --- */
+
+static bool is_plain_int(struct span found)
+{
+    for (size_t i = 0; i < found.len; i++) {
+        if (!is_digit((unsigned char)found.data[i])) {
+            return false;
+        }
+    }
+    return found.len > 0 && found.len <= INT_DIGITS_MAX && (found.data[0] != '0' || found.len == 1);
+}
+
+/* parseInt() and casts read the digits at the start, behind blanks and signs; int() reads digits of
+ * any script. */
+static bool may_be_int(struct span found)
+{
+    bool is_at_start = true;
+    bool is_wide = false;
+    bool has_letter = false;
+    while (found.len > 0) {
+        const unsigned char c = next_octet(&found);
+        if (is_at_start && is_digit(c)) {
+            return true;
+        }
+        is_at_start = is_at_start && (c <= ' ' || c == '+' || c == '-' || c == '_' || c == '.');
+        is_wide = is_wide || c >= 0x80;
+        has_letter = has_letter || is_letter(c);
+    }
+    return is_wide && !has_letter;
+}
+
+/* --- UUIDs --- */
+
+static bool is_plain_uuid(struct span found)
+{
+    for (size_t i = 0; i < found.len; i++) {
+        const char c = found.data[i];
+        const bool is_hyphen = i == 8 || i == 13 || i == 18 || i == 23;
+        if (is_hyphen ? c != '-' : !is_hex((unsigned char)c) || ascii_lower(c) != c) {
+            return false;
+        }
+    }
+    return found.len == UUID_BYTES;
+}
+
+static void skip_word(struct span *found, struct span word)
+{
+    if (found->len >= word.len && span_equals_ignore_case(span_of(found->data, word.len), word)) {
+        *found = span_of(found->data + word.len, found->len - word.len);
+    }
+}
+
+/* Hexadecimal digits of any case and script, with or without hyphens and braces. */
+static bool may_be_uuid(struct span found)
+{
+    size_t n_digits = 0;
+    skip_word(&found, SPAN("urn:"));
+    skip_word(&found, SPAN("uuid:"));
+    while (found.len > 0) {
+        const unsigned char c = next_octet(&found);
+        if (is_letter(c) && !is_hex(c) && c != 'x' && c != 'X') {
+            return false;
+        }
+        n_digits += is_hex(c) || c >= 0x80;
+    }
+    return n_digits >= UUID_DIGITS_MIN;
+}
+
+bool capture_type_is_canonical(enum capture_type type, struct span found)
+{
+    return type == CAPTURE_TEXT ||
+           (type == CAPTURE_INT ? is_plain_int(found) : is_plain_uuid(found));
+}
+
+bool capture_type_may_be(enum capture_type type, struct span found)
+{
+    return type == CAPTURE_TEXT || (type == CAPTURE_INT ? may_be_int(found) : may_be_uuid(found));
+}
