@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
@@ -33,6 +34,7 @@ struct value_walk {
      * was found */
     const char *equals;
     bool is_first; /* of a query: no ";" precedes the piece */
+    uint32_t n_pieces;
 };
 
 /* The next value of the cookie, not decoded. Values end at ";". If a value contains a comma or
@@ -50,8 +52,11 @@ struct query_piece {
     struct span name;  /* as written, up to the "=" */
     struct span value; /* not decoded */
     struct span whole; /* another reading of the value; data is NULL: none */
-    bool is_pair;      /* every server cuts it so */
+    bool is_pair;      /* every server cuts it so, and reads so far */
 };
+
+/* PHP, Express and Node drop what is behind a thousand parameters. */
+enum { QUERY_PIECES_SURE = 999 };
 
 /* An iteration over the pieces. The caller sets the first member, the rest is zero. */
 struct query_cut {
@@ -60,10 +65,15 @@ struct query_cut {
     /* Private. */
     struct span pair;
     bool is_first;
+    uint32_t n_pieces; /* so far, empty ones too */
 };
 
 /* Cut off the next piece that is not empty. Pairs end at "&", pieces at ";" too. */
 MUST_USE bool query_cut_next(struct query_cut *cut, struct query_piece *piece);
+
+/* Whether every server finds @piece under its name: it is a pair, without malformed escapes, for
+ * which Go drops it, and without "]=" in its value, where Express ends the name (qs). */
+MUST_USE bool query_piece_is_sure(const struct query_piece *piece);
 
 enum {
     QUERY_NAME_BYTES_MAX = 256, /* of a name that is looked for */

@@ -38,7 +38,7 @@ const char *read_fields_check_all(const struct read_fields *fields, const struct
  * that says why the request is refused:
  *   Connection names a field that is read, so that it is not forwarded (rule 46)
  *   a name equals a read one on servers that fold punctuation: X_Api_Key, X.Api.Key (rule 20)
- *   a compared field occurs with different values (rule 52)
+ *   a compared field has several lines, equal ones too (rule 52)
  *   its value is one that a condition has only without blanks that some servers strip (rule 52)
  * The values of keys are compared where they are read: see key_read(). */
 static inline const char *read_fields_check(const struct read_fields *fields,

@@ -359,6 +359,7 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
             const bool is_first = cut->is_first;
             cut->pair = len < whole.len ? from(whole, len + 1) : span_of(NULL, 0);
             cut->is_first = false;
+            cut->n_pieces++;
             if (len == 0) {
                 continue;
             }
@@ -366,7 +367,7 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
                 .name = span_of(text.data, equals),
                 .value = from(text, start),
                 .whole = is_first && len < whole.len ? from(whole, start) : span_of(NULL, 0),
-                .is_pair = is_first && (equals < len || len == whole.len),
+                .is_pair = is_first && len == whole.len && cut->n_pieces <= QUERY_PIECES_SURE,
             };
             return true;
         }
@@ -375,6 +376,34 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
         }
         cut->is_first = true;
     }
+}
+
+static bool escapes_are_sound(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] == '%' && octet_escape(text, i) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a "]", which newer versions of qs read escaped too, precedes a "=" in @value. */
+static bool has_bracket_equals(struct span value)
+{
+    for (size_t i = 1; i < value.len; i++) {
+        if (value.data[i] == '=' &&
+            (value.data[i - 1] == ']' || (i >= 3 && octet_escape(value, i - 3) == ']'))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool query_piece_is_sure(const struct query_piece *piece)
+{
+    return piece->is_pair && escapes_are_sound(piece->name) && escapes_are_sound(piece->value) &&
+           !has_bracket_equals(piece->value);
 }
 
 /* PHP's built-in server treats several "?" as one, and PHP skips blanks. */
@@ -436,7 +465,10 @@ bool query_next(struct value_walk *walk, struct span *value)
         walk->second.data = NULL;
         return true;
     }
-    struct query_cut cut = {.rest = walk->rest, .pair = walk->piece, .is_first = walk->is_first};
+    struct query_cut cut = {.rest = walk->rest,
+                            .pair = walk->piece,
+                            .is_first = walk->is_first,
+                            .n_pieces = walk->n_pieces};
     bool is_found = false;
     while (!is_found && query_cut_next(&cut, &piece)) {
         is_found = is_parameter(piece.name, walk);
@@ -444,6 +476,7 @@ bool query_next(struct value_walk *walk, struct span *value)
     walk->rest = cut.rest;
     walk->piece = cut.pair;
     walk->is_first = cut.is_first;
+    walk->n_pieces = cut.n_pieces;
     if (is_found) {
         *value = piece.value;
         walk->second = piece.whole;

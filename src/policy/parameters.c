@@ -14,7 +14,7 @@ enum {
     VALUE_BYTES = 3 * MATCH_VALUE_BYTES_MAX,
     BIT_FOUND = 0, /* some server finds the parameter */
     BIT_PLAIN = 1, /* all do */
-    BIT_OTHER = 2, /* with a value that no condition has */
+    BIT_OTHER = 2, /* with a value that no condition has, or several times */
     NO_NAME = UINT32_MAX,
 };
 static_assert((int)QUERY_NAME_BYTES_MAX >= (int)MATCH_VALUE_BYTES_MAX, "each name fits");
@@ -233,13 +233,18 @@ static void decode_values(struct piece *piece)
 static void note(struct parameter_readings *readings, const struct parameter_name *name,
                  struct piece *piece, size_t start, size_t end)
 {
+    const bool is_again = has_bit(readings, name->first_bit + BIT_FOUND);
     set_bit(readings, name->first_bit + BIT_FOUND);
-    if (piece->text.is_pair && piece->name.is_plain && start == 0 && end == piece->name.len &&
-        memcmp(piece->name.octets, name->text.data, end) == 0) {
+    if (piece->name.is_plain && start == 0 && end == piece->name.len &&
+        memcmp(piece->name.octets, name->text.data, end) == 0 &&
+        query_piece_is_sure(&piece->text)) {
         set_bit(readings, name->first_bit + BIT_PLAIN);
     }
     if (name->n_values == 0) {
         return;
+    }
+    if (is_again) { /* a list to some servers, and equal to no value */
+        set_bit(readings, name->first_bit + BIT_OTHER);
     }
     if (!piece->is_decoded) {
         decode_values(piece);

@@ -94,16 +94,15 @@ static bool is_wanted_trimmed(const struct read_field *item, struct span trimmed
            span_set_find(item->trimmed, item->n_trimmed, trimmed) < item->n_trimmed;
 }
 
-/* Lines that differ, or a value that is one of a condition's on servers alone that strip blanks
- * beyond ASCII: gunicorn before 22, and applications that call strip(). */
+/* Several lines, of which servers take the first, the last, or all joined by commas, which is
+ * another value though they be equal. Or a value that is one of a condition's on servers alone that
+ * strip blanks beyond ASCII: gunicorn before 22, and applications that call strip(). */
 static const char *check_compared(const struct read_field *item, const struct head *head, size_t i)
 {
     const struct field *field = &head->fields[i];
     for (size_t j = 0; j < i; j++) {
         if (span_equals_ignore_case(head->fields[j].name, field->name)) {
-            return !span_equals(head->fields[j].value, field->value)
-                       ? "lines of a field that the policy compares differ"
-                       : NULL;
+            return "a field that the policy compares has several lines";
         }
     }
     const struct span trimmed = value_trim(field->value);

@@ -52,7 +52,7 @@ def test_a_field_that_must_be_absent(proxy):
 
 
 @pytest.mark.parametrize("query", ["format=csv", "format=x+y", "form%61t=x%20y&a=1",
-                                   "format=csv&format=x%20y", "format=csv&format=csv"])
+                                   "format=csv&a=%zz;&b]=]="])
 def test_a_parameter_with_one_of_the_values(proxy, query):
     assert ask(proxy, f"/search?{query}").status == 200
     assert ask(proxy, f"/search?{query}").status == 429
@@ -69,7 +69,12 @@ def test_a_request_without_it_takes_the_next_route(proxy, query):
 @pytest.mark.parametrize("query", ["format=csv&format=html", "format=html&format=csv",
                                    "format[]=csv", "format%5B0%5D=csv", "a=1;format=csv",
                                    "format=html;format=csv", "format%00=csv",
-                                   "format=csv&preview[]=1", "format=csv&a=1;preview=1"])
+                                   "format=csv&preview[]=1", "format=csv&a=1;preview=1",
+                                   "format=csv&format=x%20y", "format=csv&format=csv",
+                                   "format=csv&preview=%zz", "format=csv&preview=1;x",
+                                   "format=csv&preview=]=1", "format=csv&preview=x%5d=1",
+                                   "format=csv" + 1000 * "&a" + "&preview=1",
+                                   "a" + 1000 * "&" + "format=csv"])
 def test_what_servers_read_in_different_ways_avoids_no_limit(proxy, query):
     answer = ask(proxy, f"/search?{query}")
     assert (answer.status, b"parameter" in answer.body) == (400, True)

@@ -56,18 +56,21 @@ def test_rule_20_the_spelling_of_the_policy_passes_in_any_case(proxy):
 
 
 @pytest.mark.parametrize("name", ["X-Plan", "X-Cost"])
-def test_rule_52_lines_that_differ_of_a_field_that_is_compared_are_refused(proxy, name):
-    assert ask(proxy, (name, "1"), (name.lower(), "1")).status == 200
-    answer = ask(proxy, (name, "1"), (name.lower(), "2"))
-    assert (answer.status, b"differ" in answer.body) == (400, True)
+def test_rule_52_several_lines_of_a_field_that_is_compared_are_refused(proxy, name):
+    assert ask(proxy, (name, "1")).status == 200
+    for other in ("1", "2"):
+        answer = ask(proxy, (name, "1"), (name.lower(), other))
+        assert (answer.status, b"several lines" in answer.body) == (400, True)
 
 
 def test_rule_52_a_field_that_need_only_be_there_may_have_several_lines(proxy):
     assert ask(proxy, ("X-Debug", "1"), ("X-Debug", "2")).status == 200
 
 
-def test_a_cost_that_stands_twice_alike_is_one(proxy):
-    answer = ask(proxy, ("X-Api-Key", "a"), ("X-Cost", "2"), ("X-Cost", "2"), path="/costly")
+def test_a_cost_that_stands_twice_alike_is_refused(proxy):
+    cost = ("X-Cost", "2")
+    assert ask(proxy, ("X-Api-Key", "a"), cost, cost, path="/costly").status == 400
+    answer = ask(proxy, ("X-Api-Key", "a"), cost, path="/costly")
     assert answer.status == 200
     assert "r=998" in answer.get("RateLimit")
 

@@ -506,6 +506,16 @@ START_TEST(the_query_is_read_once_however_many_routes_ask_for_parameters)
 }
 END_TEST
 
+/* The route of @target: -1: refused, -2: none. */
+static int route_of(const struct policy *policy, const char *target)
+{
+    struct request request;
+    const struct route *route;
+    request_init(&request, "GET", target, "a.test");
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    return refusal != NULL ? -1 : route != NULL ? (int)route->index : -2;
+}
+
 /* As routes have it that share a path and a parameter, and differ in its value. */
 START_TEST(a_parameter_of_several_routes_leads_to_the_one_that_has_the_value)
 {
@@ -516,7 +526,9 @@ START_TEST(a_parameter_of_several_routes_leads_to_the_one_that_has_the_value)
         {"/?act=a", 0},
         {"/?act=b", 1},
         {"/?act=c", 1},
-        {"/?act=%63&act=b", 1}, /* both are of the second route */
+        {"/?act=%63&act=b", -1}, /* a list to Express, though both are of the second route */
+        {"/?act=b&act=b", -1},
+        {"/?act=b&x&act=%62", -1},
         {"/?act=a&act=b", -1},
         {"/?act=b&act=a", -1},
         {"/?act=b&act=d", -1},
@@ -543,12 +555,76 @@ START_TEST(a_parameter_of_several_routes_leads_to_the_one_that_has_the_value)
                          "  - {match: {query: {_: false, _x: false}}, upstream: d}\n"
                          "  - {match: {query: {_: true}}, upstream: d}\n");
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
-        struct request request;
-        const struct route *route;
-        request_init(&request, "GET", ROWS[i].target, "a.test");
-        const char *refusal = matcher_find_route(policy, &request.view, &route);
-        const int got = refusal != NULL ? -1 : route != NULL ? (int)route->index : -2;
+        const int got = route_of(policy, ROWS[i].target);
         ck_assert_msg(got == ROWS[i].route, "%s: %d", ROWS[i].target, got);
+    }
+    policy_free(policy);
+}
+END_TEST
+
+/* A route that a parameter leaves, and one that it leads to: neither by a pair that a server
+ * drops. */
+static const char *const BY_PRESENCE =
+    "listen: 127.0.0.1:0\n"
+    "upstreams: {d: {servers: [\"http://127.0.0.1:1\"]}}\n"
+    "routes:\n"
+    "  - {match: {path: /a, query: {format: csv, preview: false}}, upstream: d}\n"
+    "  - {match: {path: /b, query: {preview: true}}, upstream: d}\n"
+    "  - {match: {path: /c, query: {preview: \"1\"}}, upstream: d}\n"
+    "  - {upstream: d}\n";
+
+START_TEST(a_parameter_that_some_servers_drop_is_ambiguous)
+{
+    static const char *const DROPPED[] = {"%zz",     "%",     "%f",     "%u0031", "1%",
+                                          "1;x",     ";",     ";x",     "]=1",    "x]=1",
+                                          "[x]=1",   "%5D=1", "x%5d=1", "%5dx]=", "%zz&x=1",
+                                          "]=&x]=1", "%&x=",  "1;&x",   "a%5B]=", "]=&format"};
+    static const char *const FOUND[] = {
+        "",     "1",       "%25",   "%3b",           "%7a%7A", "]",
+        "=",    "]x=1",    "[=",    "x%5D",          "%5D1=",  "%5B=",
+        "5D=1", "1&x=%zz", "1&a;b", "%zz&preview=1", "1&x=]=1"};
+    struct policy *policy = policy_from_text(BY_PRESENCE);
+    char target[128];
+    for (size_t i = 0; i < ARRAY_LEN(DROPPED); i++) {
+        (void)snprintf(target, sizeof(target), "/a?format=csv&preview=%s", DROPPED[i]);
+        ck_assert_msg(route_of(policy, target) == -1, "%s", target);
+        (void)snprintf(target, sizeof(target), "/b?preview=%s", DROPPED[i]);
+        ck_assert_msg(route_of(policy, target) == -1, "%s", target);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(FOUND); i++) {
+        (void)snprintf(target, sizeof(target), "/a?format=csv&preview=%s", FOUND[i]);
+        ck_assert_msg(route_of(policy, target) == 3, "%s", target);
+        (void)snprintf(target, sizeof(target), "/b?preview=%s", FOUND[i]);
+        ck_assert_msg(route_of(policy, target) == 1, "%s", target);
+    }
+    policy_free(policy);
+}
+END_TEST
+
+START_TEST(a_parameter_behind_the_first_999_pieces_is_ambiguous)
+{
+    static const int ROUTES[] = {3, 1, 2};
+    static const char *const PIECES[] = {"&", "a&", "a=1&", "%61&", ";", "a;"};
+    struct policy *policy = policy_from_text(BY_PRESENCE);
+    char pieces[5000];
+    for (size_t i = 0; i < ARRAY_LEN(PIECES) * 2; i++) {
+        const size_t n_before = i % 2 == 0 ? 998 : 999;
+        char queries[3][8192];
+        struct text text = text_of(pieces, sizeof(pieces));
+        for (size_t j = 0; j < n_before - 1; j++) {
+            text_add(&text, span_of_text(PIECES[i / 2]));
+        }
+        ck_assert(!text.truncated);
+        const int len = (int)text.len;
+        (void)snprintf(queries[0], sizeof(queries[0]), "/a?format=csv&%.*spreview=1", len, pieces);
+        (void)snprintf(queries[1], sizeof(queries[1]), "/b?x&%.*spreview=1", len, pieces);
+        (void)snprintf(queries[2], sizeof(queries[2]), "/c?x&%.*spreview=1", len, pieces);
+        const bool is_cut = strchr(PIECES[i / 2], ';') != NULL;
+        for (size_t j = 0; j < ARRAY_LEN(queries); j++) {
+            const int wanted = n_before == 999 || is_cut ? -1 : ROUTES[j];
+            ck_assert_msg(route_of(policy, queries[j]) == wanted, "%zu of %s, route %zu", n_before,
+                          PIECES[i / 2], j);
+        }
     }
     policy_free(policy);
 }
@@ -570,6 +646,8 @@ int main(void)
     tcase_add_test(tcase, the_first_part_that_fails_is_told);
     tcase_add_test(tcase, the_query_is_read_once_however_many_routes_ask_for_parameters);
     tcase_add_test(tcase, a_parameter_of_several_routes_leads_to_the_one_that_has_the_value);
+    tcase_add_test(tcase, a_parameter_that_some_servers_drop_is_ambiguous);
+    tcase_add_test(tcase, a_parameter_behind_the_first_999_pieces_is_ambiguous);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

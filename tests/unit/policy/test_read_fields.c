@@ -75,12 +75,13 @@ START_TEST(rule_20_a_read_name_has_one_spelling_but_for_case)
 }
 END_TEST
 
-START_TEST(rule_52_lines_of_what_is_compared_are_alike)
+START_TEST(rule_52_what_is_compared_has_one_line)
 {
     static const char *const COMPARED[] = {"X-Plan", "x-cost"};
     static const char *const OTHERS[] = {"X-Debug", "Accept-Language", "X-Forwarded-For"};
     for (size_t i = 0; i < ARRAY_LEN(COMPARED); i++) {
-        ck_assert_ptr_null(check(COMPARED[i], "1", "1"));
+        ck_assert_ptr_null(check(COMPARED[i], "1", NULL));
+        ck_assert_ptr_nonnull(check(COMPARED[i], "1", "1"));
         ck_assert_ptr_nonnull(check(COMPARED[i], "1", "2"));
         ck_assert_ptr_nonnull(check(COMPARED[i], "", "2"));
     }
@@ -255,7 +256,7 @@ int main(void)
     TCase *tcase = tcase_create("check");
     tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
     tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
-    tcase_add_test(tcase, rule_52_lines_of_what_is_compared_are_alike);
+    tcase_add_test(tcase, rule_52_what_is_compared_has_one_line);
     tcase_add_test(tcase,
                    rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared);
     tcase_add_test(tcase, rule_46_connection_names_no_field_that_is_read);
