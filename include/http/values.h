@@ -27,6 +27,9 @@ struct value_walk {
     struct span rest; /* one Cookie field, or the query */
     struct span name; /* as in the policy */
 
+    /* Set with each value of a query: some servers do not find it under the name. */
+    bool is_doubtful;
+
     /* Private. */
     struct span piece;  /* the rest of the current piece */
     struct span second; /* another reading of the last value; data is NULL: none */
@@ -42,7 +45,8 @@ struct value_walk {
 MUST_USE bool cookie_next(struct value_walk *walk, struct span *value);
 
 /* The next value of the parameter, not decoded. Pairs end at "&". If a pair contains a ";", both
- * readings are returned. */
+ * readings are returned. It is doubtful behind the first QUERY_PIECES_SURE, and where servers drop
+ * the pair or end its name elsewhere: see query_piece_is_sure(). */
 MUST_USE bool query_next(struct value_walk *walk, struct span *value);
 
 /* --- all parameters of a query in one pass --- */

@@ -400,10 +400,14 @@ static bool has_bracket_equals(struct span value)
     return false;
 }
 
+static bool value_is_sure(struct span value)
+{
+    return escapes_are_sound(value) && !has_bracket_equals(value);
+}
+
 bool query_piece_is_sure(const struct query_piece *piece)
 {
-    return piece->is_pair && escapes_are_sound(piece->name) && escapes_are_sound(piece->value) &&
-           !has_bracket_equals(piece->value);
+    return piece->is_pair && escapes_are_sound(piece->name) && value_is_sure(piece->value);
 }
 
 /* PHP's built-in server treats several "?" as one, and PHP skips blanks. */
@@ -480,6 +484,7 @@ bool query_next(struct value_walk *walk, struct span *value)
     if (is_found) {
         *value = piece.value;
         walk->second = piece.whole;
+        walk->is_doubtful = walk->n_pieces > QUERY_PIECES_SURE || !value_is_sure(piece.value);
     }
     return is_found;
 }

@@ -10,7 +10,7 @@ struct reading {
     const struct key_term *term;
     struct key_values *values;
     size_t first;   /* index of the term's first value */
-    bool has_empty; /* the request also has it with an empty value */
+    bool has_empty; /* it is also there with an empty value, or missing to some servers */
     bool is_refused;
 };
 
@@ -295,6 +295,7 @@ static void read_query(struct reading *reading, const struct head *head,
     struct value_walk walk = {.rest = head->target.query, .name = reading->term->name};
     struct span value;
     while (query_next(&walk, &value) && add_readings(reading, query_decode, value, scratch)) {
+        reading->has_empty = reading->has_empty || walk.is_doubtful;
     }
 }
 

@@ -241,7 +241,7 @@ def parameter_value(spelling, name):
               value + "%00", value + "%20", value + "+", "%20" + value, "+" + value, '"' + value + '"', value + "%0a",
               value + "%", "%" + value, value + "\0", value.upper(), value + ",junk", "=" + value, value + "=",
               value + "%e2%80%8b", value + "%zz", value + "?", value + "%26", value + "&", value + ";", value + ";a",
-              value + "&a", value + "%23"}
+              value + "&a", value + "%23", value + "]=", "]=" + value, value + "%5D=", "%5d=" + value}
     at = 0
     for unit, byte in units(value):
         raw = chr(byte) if chr(byte) not in " #&+%\0" else f"%{byte:02X}"
@@ -281,6 +281,7 @@ def parameter_pairs(spelling, name):
             "a=%00&" + real, "k%00=junk&" + real, "k%20=junk&" + real, real + "&k%00=junk", "k=%00&" + real,
             "/" + real, "a/" + real, "a=b|" + real, "a=b," + real, "&".join(f"a{i}=b" for i in range(70)) + "&" + real,
             "&".join(f"k=j{i}" for i in range(20)) + "&" + real, "&".join(f"a{i}" for i in range(1001)) + "&" + real,
+            "&" * 998 + real, "&" * 999 + real, "&" * 1000 + real, "a]=&" + real, "k=]=&" + real, real + "&k=]=",
             "k[a]=junk&" + real, "k.a=junk&" + real, real + "&k[a]=junk", "k%5B=junk&" + real,
             "[k]=junk&" + real, real + "&[k]=junk", "%5Bk%5D=junk&" + real, "[k]=junk&[k]=" + value, "[k]a=junk&" + real,
             "k=junk&[k]=" + value, "[k]=" + value + "&k=junk", real + "&[k]=" + value):

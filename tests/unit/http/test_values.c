@@ -82,6 +82,53 @@ START_TEST(every_value_that_a_server_may_read_is_given_out)
 }
 END_TEST
 
+START_TEST(a_value_of_a_pair_that_some_servers_drop_is_doubtful)
+{
+    static const struct {
+        const char *query;
+        bool is_doubtful;
+    } ROWS[] = {
+        {"a=1", false},      {"a", false},      {"a=", false},        {"a=]", false},
+        {"a==", false},      {"a=%5D1", false}, {"a=%25]%3d", false}, {"b=%zz&a=1", false},
+        {"b=]=&a=1", false}, {"a=%zz", true},   {"a=1%", true},       {"a=%4", true},
+        {"a=]=", true},      {"a=x]=1", true},  {"a=%5D=", true},     {"a=1%5d=2", true},
+        {"a=x=]=", true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct value_walk walk = {.rest = span_of_text(ROWS[i].query), .name = SPAN("a")};
+        struct span value;
+        ck_assert(query_next(&walk, &value));
+        ck_assert_msg(walk.is_doubtful == ROWS[i].is_doubtful, "%s", ROWS[i].query);
+    }
+}
+END_TEST
+
+START_TEST(a_value_behind_the_first_999_pieces_is_doubtful)
+{
+    static const char *const PIECES[] = {"&", "b=1&", "a=1&", ";"};
+    for (size_t i = 0; i < ARRAY_LEN(PIECES); i++) {
+        char bytes[4100];
+        struct text text = text_of(bytes, sizeof(bytes));
+        for (size_t j = 0; j < 1000; j++) {
+            text_add(&text, span_of_text(PIECES[i]));
+        }
+        text_add_literal(&text, "a=2");
+        ck_assert(!text.truncated);
+        for (size_t n = 997; n <= 1000; n++) { /* pieces in front */
+            const size_t start = (1000 - n) * strlen(PIECES[i]);
+            struct value_walk walk = {.rest = span_of(bytes + start, text.len - start),
+                                      .name = SPAN("a")};
+            struct span value = {NULL, 0};
+            while (query_next(&walk, &value) && !span_equals(value, SPAN("2"))) {
+                ck_assert(!walk.is_doubtful || n == 1000);
+            }
+            ck_assert(span_equals(value, SPAN("2")));
+            ck_assert_msg(walk.is_doubtful == (n >= 999), "%zu of %s", n, PIECES[i]);
+        }
+    }
+}
+END_TEST
+
 /* The readings of @value that differ, each in brackets, or "refused". */
 static const char *readings_of(const char *value, bool is_cookie)
 {
@@ -255,6 +302,8 @@ int main(void)
     Suite *suite = suite_create("http/values");
     TCase *tcase = tcase_create("values");
     tcase_add_test(tcase, every_value_that_a_server_may_read_is_given_out);
+    tcase_add_test(tcase, a_value_of_a_pair_that_some_servers_drop_is_doubtful);
+    tcase_add_test(tcase, a_value_behind_the_first_999_pieces_is_doubtful);
     tcase_add_test(tcase, a_value_has_one_reading_unless_servers_disagree);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
     tcase_add_test(tcase, blanks_of_every_kind_are_trimmed_at_the_ends_alone);
