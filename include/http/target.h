@@ -45,6 +45,12 @@ MUST_USE bool target_is_host(struct span host);
  * longer. */
 struct span target_normalise_host(struct span host, char *buffer);
 
+enum { HOST_WITH_PORT_BYTES_MAX = HOST_BYTES_MAX + 6 };
+
+/* The same followed by the port of @host, unless that is empty or @default_port. Written to @buffer
+ * of HOST_WITH_PORT_BYTES_MAX bytes. Requires target_is_host(@host). */
+struct span target_normalise_host_port(struct span host, uint16_t default_port, char *buffer);
+
 /* How a path is normalised for matching. */
 struct path_rules {
     /* Keep %2F, %5C, "\" and escapes of escapes (%252e) in their segment as bytes instead of

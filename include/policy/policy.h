@@ -145,6 +145,7 @@ struct policy {
     const struct parameter_index *parameter_index; /* likewise; NULL: no route reads the query */
     struct read_fields read_fields;
     bool has_cors;                  /* of a route */
+    bool compares_hosts;            /* a route has match.host */
     size_t response_head_bytes_max; /* maximum over all upstreams */
     size_t response_fields_max;     /* likewise */
     size_t reply_set_bytes_max;     /* the same of the fields of one of sluice's own responses */

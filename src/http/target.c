@@ -110,6 +110,21 @@ struct span target_normalise_host(struct span host, char *buffer)
     return span_of(buffer, name.len);
 }
 
+struct span target_normalise_host_port(struct span host, uint16_t default_port, char *buffer)
+{
+    struct span port;
+    uint64_t number;
+    struct text text = text_of(buffer, HOST_WITH_PORT_BYTES_MAX);
+
+    (void)split_port(host, &port);
+    text.len = target_normalise_host(host, buffer).len;
+    if (port.len > 0 && span_to_u64(port, PORT_MAX, &number) && number != default_port) {
+        text_add_char(&text, ':');
+        text_add_u64(&text, number);
+    }
+    return text_span(&text);
+}
+
 static void split_query(struct span text, struct target *target)
 {
     const size_t mark = span_find(text, '?');

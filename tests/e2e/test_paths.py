@@ -221,6 +221,34 @@ def test_rule_73_what_is_no_host_is_400(hosted, host):
     assert hosted.ask(path="/a", host=host).status == 400
 
 
+@pytest.mark.parametrize("host, sent", [
+    ("STATIC.test", "static.test"), ("static.test.", "static.test"), ("static.test:80", "static.test"),
+    ("Static.Test.:", "static.test"), ("STATIC.test.:8080", "static.test:8080"),
+    ("OTHER.test", "other.test")])
+def test_rule_73_servers_get_the_host_that_was_compared(start, start_upstream, host, sent):
+    upstream = start_upstream()
+    proxy = start(f"""
+        upstreams: {{api: {{servers: '{upstream.url}'}}}}
+        limits: {{few: {{key: client.ip, rate: 100/day}}}}
+        routes:
+          - {{match: {{host: static.test}}, limits: [], upstream: api}}
+          - {{limits: [few], upstream: api}}
+    """)
+    for path, field in (("/a", host), (f"http://{host}/a", "other.test")):
+        assert proxy.ask(path=path, host=field).status == 200
+        assert upstream.last.get("Host") == sent
+        assert upstream.last.get("X-Forwarded-Host") == sent
+        assert upstream.last.get("Forwarded") == f'for=127.0.0.1;host="{sent}";proto=http'
+    assert {line["host"] for line in proxy.log_lines(2)} == {host}
+
+
+def test_rule_73_a_host_that_no_route_compares_is_passed_on_as_it_came(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(f"upstream: {upstream.url}")
+    proxy.ask(host="STATIC.test.:80")
+    assert upstream.last.get("Host") == upstream.last.get("X-Forwarded-Host") == "STATIC.test.:80"
+
+
 def test_rule_73_every_notation_of_an_address_is_one_host(hosted):
     before = left_of(hosted.ask(host="[2001:db8::1]"))
     for n, host in enumerate(["[2001:DB8::1]:80", "[2001:db8:0:0:0:0:0:1]", "[2001:0db8::0001]"]):

@@ -107,6 +107,7 @@ static void compile_hosts(struct compiler *compiler, const struct spec_match *sp
     for (size_t i = 0; i < spec->hosts.n_items && match->hosts != NULL; i++) {
         if (hosts[i].node != NULL) {
             match->hosts[match->n_hosts++] = compile_host(compiler, hosts[i].text);
+            compiler->policy->compares_hosts = true;
         }
     }
 }

@@ -9,6 +9,8 @@
 #include "proxy/upstream/upstream_server.h"
 #include "tls/tls_stream.h"
 
+enum { HTTP_PORT = 80, HTTPS_PORT = 443 };
+
 #define BIT(id) (UINT64_C(1) << FIELD_##id)
 
 /* The fields that the proxy writes or appends to, and those that only it could say truly. */
@@ -27,13 +29,26 @@ static bool passes(const struct exchange *exchange, const struct field *field)
            !field_is_x_forwarded(field->name);
 }
 
-static void write_host(const struct exchange *exchange, struct text *text)
+/* The host that servers hear of. Where routes compare hosts it is the one that was compared, since
+ * servers that compare bytes would take another spelling for another host. */
+static ALWAYS_INLINE struct span sent_host(const struct exchange *exchange,
+                                           char buffer[HOST_WITH_PORT_BYTES_MAX])
+{
+    if (LIKELY(!exchange->config->policy->compares_hosts)) {
+        return exchange->request.host;
+    }
+    return target_normalise_host_port(
+        exchange->request.host, exchange->client->tls != NULL ? HTTPS_PORT : HTTP_PORT, buffer);
+}
+
+/* @host: sent_host(). */
+static void write_host(const struct exchange *exchange, struct span host, struct text *text)
 {
     const struct upstream_spec *spec = exchange->evaluation.route->upstream;
     text_add_literal(text, "Host: ");
     switch (spec->host) {
     case UPSTREAM_HOST_PRESERVE:
-        text_add(text, exchange->request.host);
+        text_add(text, host);
         break;
     case UPSTREAM_HOST_SERVER:
         upstream_name_write_host(exchange->server->endpoint, text);
@@ -96,13 +111,14 @@ static void write_element(struct span node, bool is_ipv6, struct span host, stru
 /* Begin the list @id with the client, whom a trusted proxy names in the other field: it may have
  * let this one through as the client sent it. False: nothing was written, as the client is the
  * peer. */
-COLD static bool begin_anew(const struct exchange *exchange, enum field_id id, struct text *text)
+COLD static bool begin_anew(const struct exchange *exchange, enum field_id id,
+                            struct span sent_host, struct text *text)
 {
     const struct head *request = &exchange->request;
     const struct address *client = &exchange->evaluation.view.client;
     const struct field *field = head_find(request, FIELD_X_FORWARDED_HOST);
     const bool is_last = exchange->peer.family == ADDRESS_NONE;
-    struct span host = is_last ? request->host : SPAN("");
+    struct span host = is_last ? sent_host : SPAN("");
     struct span proto = is_last ? protocol_of(exchange) : SPAN("");
     char buffer[ADDRESS_TEXT_MAX];
     struct text address = text_of(buffer, sizeof(buffer));
@@ -143,7 +159,8 @@ COLD static bool copy_members(const struct exchange *exchange, enum field_id id,
 
 /* Write "Name: " and the members of the list so far. False: append no member, because the peer is a
  * unix socket: its "unknown" would hide the earlier members from the next reader of the list. */
-static bool begin_list(const struct exchange *exchange, enum field_id id, struct text *text)
+static bool begin_list(const struct exchange *exchange, enum field_id id, struct span host,
+                       struct text *text)
 {
     text_add(text, field_name(id));
     text_add_literal(text, ": ");
@@ -152,7 +169,7 @@ static bool begin_list(const struct exchange *exchange, enum field_id id, struct
     }
     const bool has_members = client_address_field(&exchange->request) == id
                                  ? copy_members(exchange, id, text)
-                                 : begin_anew(exchange, id, text);
+                                 : begin_anew(exchange, id, host, text);
     const bool is_to_follow = !has_members || exchange->peer.family != ADDRESS_NONE;
     text_add(text, has_members && is_to_follow ? SPAN(", ") : SPAN(""));
     return is_to_follow;
@@ -167,11 +184,12 @@ static void write_single(const struct exchange *exchange, enum field_id id, stru
     message_write_field(text, field_name(id), theirs != NULL ? theirs->value : ours);
 }
 
-static void write_forwarded(const struct exchange *exchange, struct span peer, struct text *text)
+static void write_forwarded(const struct exchange *exchange, struct span peer, struct span host,
+                            struct text *text)
 {
-    if (begin_list(exchange, FIELD_FORWARDED, text)) {
-        write_element(peer, exchange->peer.family == ADDRESS_IPV6, exchange->request.host,
-                      protocol_of(exchange), text);
+    if (begin_list(exchange, FIELD_FORWARDED, host, text)) {
+        write_element(peer, exchange->peer.family == ADDRESS_IPV6, host, protocol_of(exchange),
+                      text);
     }
     text_add_literal(text, "\r\n");
 }
@@ -216,7 +234,8 @@ static uint64_t edited_fields(const struct exchange *exchange)
     return edits != NULL ? edits->request.known : 0;
 }
 
-static void write_forwarding_fields(const struct exchange *exchange, struct text *text)
+static void write_forwarding_fields(const struct exchange *exchange, struct span host,
+                                    struct text *text)
 {
     char buffer[ADDRESS_TEXT_MAX];
     struct text peer = text_of(buffer, sizeof(buffer));
@@ -227,7 +246,7 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     const uint64_t edited = edited_fields(exchange);
 
     if ((edited & BIT(X_FORWARDED_FOR)) == 0) {
-        if (begin_list(exchange, FIELD_X_FORWARDED_FOR, text)) {
+        if (begin_list(exchange, FIELD_X_FORWARDED_FOR, host, text)) {
             text_add(text, peer_text);
         }
         text_add_literal(text, "\r\n");
@@ -235,14 +254,14 @@ static void write_forwarding_fields(const struct exchange *exchange, struct text
     if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
         write_single(exchange, FIELD_X_FORWARDED_PROTO, protocol_of(exchange), text);
     }
-    if ((edited & BIT(X_FORWARDED_HOST)) == 0 && exchange->request.host.len > 0) {
-        write_single(exchange, FIELD_X_FORWARDED_HOST, exchange->request.host, text);
+    if ((edited & BIT(X_FORWARDED_HOST)) == 0 && host.len > 0) {
+        write_single(exchange, FIELD_X_FORWARDED_HOST, host, text);
     }
     if ((edited & BIT(X_REAL_IP)) == 0) {
         write_real_ip(exchange, peer_text, text);
     }
     if ((edited & BIT(FORWARDED)) == 0) {
-        write_forwarded(exchange, peer_text, text);
+        write_forwarded(exchange, peer_text, host, text);
     }
     if (UNLIKELY(exchange->client->tls != NULL) && (edited & BIT(CLIENT_CERT)) == 0) {
         write_client_certificate(exchange, text);
@@ -300,9 +319,11 @@ static void write_fields(const struct exchange *exchange, struct text *text)
 
 void forwarded_write_request(struct exchange *exchange, struct text *text)
 {
+    char buffer[HOST_WITH_PORT_BYTES_MAX];
     const struct head *request = &exchange->request;
+    const struct span host = sent_host(exchange, buffer);
     write_request_line(exchange, text);
-    write_host(exchange, text);
+    write_host(exchange, host, text);
     write_fields(exchange, text);
     if (request->body == BODY_CHUNKED) {
         text_add_literal(text, "Transfer-Encoding: chunked\r\n");
@@ -316,6 +337,6 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
         trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
     }
-    write_forwarding_fields(exchange, text);
+    write_forwarding_fields(exchange, host, text);
     text_add_literal(text, "\r\n");
 }

@@ -137,6 +137,45 @@ START_TEST(rule_73_a_host_is_compared_in_lower_case_without_port_and_final_dot)
 }
 END_TEST
 
+static const struct {
+    const char *host;
+    const char *sent; /* where the default port is 80 */
+} SENT_HOSTS[] = {
+    {"", ""},
+    {"api.example.com", "api.example.com"},
+    {"API.example.com.", "api.example.com"},
+    {"API.example.com.:8080", "api.example.com:8080"},
+    {"api.example.com:443", "api.example.com:443"},
+    {"api.example.com:80", "api.example.com"},
+    {"api.example.com:0080", "api.example.com"},
+    {"api.example.com:008080", "api.example.com:8080"},
+    {"api.example.com:", "api.example.com"},
+    {"api.example.com:65535", "api.example.com:65535"},
+    {"[2001:DB8:0::A]:8080", "[2001:db8::a]:8080"},
+    {"[::FFFF:C000:201]:81", "192.0.2.1:81"},
+};
+
+START_TEST(rule_73_the_host_that_was_compared_is_sent_with_its_port)
+{
+    char buffer[HOST_WITH_PORT_BYTES_MAX];
+
+    ck_assert_span_eq(target_normalise_host_port(span_of_text(SENT_HOSTS[_i].host), 80, buffer),
+                      SENT_HOSTS[_i].sent);
+}
+END_TEST
+
+START_TEST(the_longest_host_keeps_its_port)
+{
+    char host[HOST_WITH_PORT_BYTES_MAX];
+    char buffer[HOST_WITH_PORT_BYTES_MAX];
+
+    memset(host, 'a', sizeof(host));
+    memcpy(host + HOST_BYTES_MAX, ":65535", 6);
+    ck_assert(span_equals(target_normalise_host_port(span_of(host, sizeof(host)), 80, buffer),
+                          span_of(host, sizeof(host))));
+}
+END_TEST
+
 START_TEST(a_host_too_long_to_be_one_is_empty)
 {
     char host[HOST_BYTES_MAX + 1];
@@ -163,6 +202,9 @@ static Suite *target_suite(void)
     tcase_add_test(host, rule_03_a_host_is_as_long_as_a_name_may_be);
     tcase_add_loop_test(host, rule_73_a_host_is_compared_in_lower_case_without_port_and_final_dot,
                         0, (int)ARRAY_LEN(HOSTS));
+    tcase_add_loop_test(host, rule_73_the_host_that_was_compared_is_sent_with_its_port, 0,
+                        (int)ARRAY_LEN(SENT_HOSTS));
+    tcase_add_test(host, the_longest_host_keeps_its_port);
     tcase_add_test(host, a_host_too_long_to_be_one_is_empty);
     suite_add_tcase(suite, host);
 
