@@ -179,6 +179,7 @@ void stage_open(struct stage *stage, const char *yaml)
     };
     stage->shared.options = &stage->options;
     body_budget_init(&stage->shared.body_budget);
+    connection_limits_init(&stage->shared.connection_limits);
     upstream_descriptors_init(&stage->shared.connection_limits.upstream_descriptors, INT_MAX,
                               INT_MAX);
     stage->shared.change_fd = -1;
@@ -203,6 +204,7 @@ void stage_stop_listening(struct stage *stage)
 void stage_close(struct stage *stage)
 {
     worker_close(&stage->worker);
+    connection_limits_close(&stage->shared.connection_limits);
     config_generation_release(stage->generation);
     ck_assert(stage->is_released);
     meters_free(stage->meters);
