@@ -129,7 +129,7 @@ def test_a_call_that_begins_holds_no_server_of_http_1_1(start, start_upstream, c
 
 def test_a_call_that_goes_on_slowly_frees_its_server_of_http_1_1(start, start_upstream, connect):
     upstream = start_upstream()
-    proxy = start(mixed(upstream, "{size: 1KiB, wait: 20ms}"))
+    proxy = start(mixed(upstream, "{size: 1KiB, wait: 300ms}"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
     client.data(stream, b"x")
