@@ -15,10 +15,10 @@ enum {
     BIT_FOUND = 0, /* some server finds the parameter */
     BIT_PLAIN = 1, /* all do */
     BIT_OTHER = 2, /* with a value that no condition has, or several times */
-    NO_NAME = UINT32_MAX,
 };
 static_assert((int)QUERY_NAME_BYTES_MAX >= (int)MATCH_VALUE_BYTES_MAX, "each name fits");
 
+static const uint32_t NO_NAME = UINT32_MAX;
 static const uint32_t FNV_START = 2166136261;
 static const uint32_t FNV_PRIME = 16777619;
 
