@@ -136,6 +136,10 @@ struct algorithm {
      * reached again. */
     bool (*is_ahead)(const void *state, const struct limit_params *params, uint64_t now);
 
+    /* Drop what counts no more at @now, if it is so much that each call would take long to skip it.
+     * No answer changes. NULL: the state holds nothing such. */
+    void (*trim)(void *state, const struct limit_params *params, uint64_t now);
+
     /* Fill @state, LIMIT_STATE_BYTES_MAX zero bytes, from the first of the @n numbers that the
      * script reports of a key, each at most 2^53. Returns how many numbers were used; 0: they are
      * invalid. NULL: the script does not report the state, and identical requests cannot be decided

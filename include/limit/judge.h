@@ -32,7 +32,7 @@ MUST_USE enum status judge_evaluate(struct judged *judged, size_t n, bool *admit
  * was set back; then report the state. */
 void judge_conclude(struct judged *judged, bool admitted);
 
-/* Report the state without a change. */
+/* Report the state without a change, but for what counts no more: see trim of struct algorithm. */
 void judge_report(struct judged *judged);
 
 /* Whether a request of @cost is charged to a limit that gave @verdict: the request is @admitted and

@@ -21,6 +21,9 @@ enum status judge_evaluate(struct judged *judged, size_t n, bool *admitted)
 void judge_report(struct judged *judged)
 {
     const struct limit *limit = judged->limit;
+    if (limit->algorithm->trim != NULL) {
+        limit->algorithm->trim(judged->state, &limit->params, judged->call.now);
+    }
     limit->algorithm->report(judged->state, &limit->params, &judged->call, judged->verdict);
 }
 

@@ -5,7 +5,9 @@
  * window of a period at most `rate` units pass.
  *
  * The state grows: see state_bytes of struct algorithm. The next charge drops entries that have
- * left the window, so that a key has at most `rate` entries that count and as many that do not.
+ * left the window, so that a key has at most `rate` entries that count and as many that do not. A
+ * request that is not charged drops them when they are more than ENTRIES_LEFT_MAX: else each of a
+ * flood of denied requests would walk over them.
  *
  * Source: docs/policy.md "sliding_log". Twin: sliding_log.lua answers the same;
  * tests/data/vectors/sliding_log.tsv is run through both.
@@ -20,6 +22,8 @@
 
 #include "limit/algorithms.h"
 #include "limit/inner.h"
+
+enum { ENTRIES_LEFT_MAX = 8 };
 
 struct sliding_log_entry {
     uint32_t at_low; /* ticks, in two 32-bit halves so that an entry has 12 bytes */
@@ -189,6 +193,15 @@ static void drop_what_left(struct sliding_log *log, const struct snapshot *snaps
     }
 }
 
+static void trim(void *state, const struct limit_params *params, uint64_t now)
+{
+    struct sliding_log *log = state;
+    const struct snapshot snapshot = stand(log, params, now);
+    if (snapshot.first - log->first > ENTRIES_LEFT_MAX) {
+        drop_what_left(log, &snapshot);
+    }
+}
+
 /* What is dated after @now becomes one entry of @now. */
 static void follow(struct sliding_log *log, uint64_t now)
 {
@@ -285,5 +298,6 @@ const struct algorithm sliding_log_algorithm = {
     .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
+    .trim = trim,
     .settle = settle,
 };

@@ -11,6 +11,7 @@ state  a table: now = ticks, units = of the entries in the window, first = the o
 cost   units, >= 0; 0 asks only
 ]]
 local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
+local LOG_LEFT = 8 -- as many entries that have left stay in the list until the next charge
 
 local function read_entry(packed)
   if packed and #packed == 16 then
@@ -183,6 +184,17 @@ local function write_log(state, ticks_per_s)
   redis.call('EXPIRE', key, ttl_s(state.period / ticks_per_s))
 end
 
+-- A call that charges nothing drops what has left as well, where it is so much that each call would
+-- have to read it again. Nothing that counts changes, so the expiry stays. Where nothing can be
+-- written, on a replica or with a full disk, the list stays as it is.
+local function trim_log(state)
+  if state.first - 1 > LOG_LEFT and
+    not redis.pcall('LTRIM', state.key, state.first - 1, -1).err then
+    state.dropped = state.first - 1
+    redis.call('LSET', state.key, 0, struct.pack('<d', state.units))
+  end
+end
+
 local function finish(key, cost, to_full, writes, now, ticks_per_s, rate, period, _, _, _, state)
   if to_full then
     cost = math.min(cost, math.max(rate - state.units, 0))
@@ -197,6 +209,8 @@ local function finish(key, cost, to_full, writes, now, ticks_per_s, rate, period
   end
   if writes then
     write_log(state, ticks_per_s)
+  else
+    trim_log(state)
   end
   local remaining = state.units < rate and rate - state.units or 0
   local next_after, reset_after = 0, 0

@@ -82,6 +82,43 @@ START_TEST(a_cost_of_nothing_is_not_charged)
 }
 END_TEST
 
+/* Bytes of a log of @n entries from one tick on, after a denied request a second after all but the
+ * newest of them have left. */
+static size_t log_bytes_after_denial(uint64_t n, struct verdict *verdict)
+{
+    static uint64_t state[512];
+    const struct limit_spec spec = {
+        .algorithm = &sliding_log_algorithm, .rate = 1000, .period_us = 60000000};
+    struct limit log = {.name = SPAN("log")};
+    ck_assert_ptr_null(limit_init(&log, &spec));
+    memset(state, 0, sizeof(state));
+    for (uint64_t i = 0; i <= n; i++) {
+        struct limit_call call = limit_call_at(&log, i < n ? NOW_US : NOW_US + 30000000, 1);
+        log.algorithm->charge(state, &log.params, &call);
+    }
+    bool admitted;
+    struct judged one = {.limit = &log,
+                         .state = state,
+                         .call = limit_call_at(&log, NOW_US + 61000000, 1),
+                         .verdict = verdict};
+    ck_assert_int_eq(judge_evaluate(&one, 1, &admitted), STATUS_OK);
+    judge_conclude(&one, false);
+    ck_assert(!one.charged);
+    return log.algorithm->state_bytes(state, &log.params, &one.call);
+}
+
+START_TEST(many_that_have_left_a_log_are_dropped_though_the_request_is_denied)
+{
+    struct verdict few;
+    struct verdict many;
+    ck_assert_uint_ge(log_bytes_after_denial(8, &few), 16 + 9 * 12);
+    ck_assert_uint_le(log_bytes_after_denial(300, &many), 16 + 3 * 12);
+    ck_assert_uint_eq(many.remaining, 999);
+    ck_assert_uint_eq(many.next_after, 29000000);
+    ck_assert_mem_eq(&few, &many, sizeof(few));
+}
+END_TEST
+
 START_TEST(a_shadow_is_charged_as_if_real_and_denies_nobody)
 {
     limits[1].shadow = true;
@@ -203,6 +240,7 @@ int main(void)
     tcase_add_test(tcase, what_all_allow_is_charged_to_all);
     tcase_add_test(tcase, what_one_denies_is_charged_to_none);
     tcase_add_test(tcase, a_cost_of_nothing_is_not_charged);
+    tcase_add_test(tcase, many_that_have_left_a_log_are_dropped_though_the_request_is_denied);
     tcase_add_test(tcase, a_shadow_is_charged_as_if_real_and_denies_nobody);
     tcase_add_test(tcase, a_shadow_is_not_charged_what_a_real_limit_denies);
     tcase_add_test(tcase, a_limit_that_counts_denied_requests_is_filled_at_most);

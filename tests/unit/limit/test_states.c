@@ -208,6 +208,78 @@ START_TEST(a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards)
 }
 END_TEST
 
+/* --- what has left a log --- */
+
+enum { N_LEFT = 1000, FEW = 8 };
+
+/* A log of @n entries, all of which have left it a second later, and of one that has not. */
+static void make_log(uint64_t n)
+{
+    const struct limit_spec spec = {.algorithm = &sliding_log_algorithm, .rate = N_LEFT + 2};
+    use_spec(&spec, MINUTE);
+    for (uint64_t i = 0; i < n; i++) {
+        ck_assert(take(1, 0, START_US + i).allowed);
+    }
+    ck_assert(take(2, 0, START_US + MINUTE / 2).allowed);
+}
+
+static const uint64_t LEFT_US = START_US + MINUTE + S;
+
+/* A request that the limit would allow, decided as @aim says. */
+static struct verdict ask_as(enum decision_aim aim)
+{
+    struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = 1};
+    script_client_send_as(&client, aim, &charge, 1, LEFT_US);
+    (void)script_client_read(&client, &charge, 1);
+    return charge.verdict;
+}
+
+static void ck_one_entry_counts(const struct verdict *verdict)
+{
+    ck_assert_uint_eq(verdict->remaining, N_LEFT);
+    ck_assert_uint_eq(verdict->next_after, MINUTE / 2 - S);
+    ck_assert_uint_eq(verdict->reset_after, MINUTE / 2 - S);
+}
+
+START_TEST(what_has_left_a_log_is_read_by_one_request_that_is_not_charged)
+{
+    const enum decision_aim aims[] = {DECISION_DENY, DECISION_JUDGE};
+    make_log(N_LEFT);
+    ck_assert_int_eq(integer("EXPIRE {k} 1000"), 1);
+    const uint64_t since_us = clock_monotonic_us();
+
+    for (int i = 0; i < 3; i++) {
+        const struct verdict verdict = ask_as(aims[_i]);
+        ck_one_entry_counts(&verdict);
+        ck_assert_int_eq(integer("LLEN {k}"), 2);
+    }
+    ck_assert_int_ge(integer("PTTL {k}"), 1000 * 1000 - ms_since(since_us));
+    ck_assert_int_le(integer("PTTL {k}"), 1000 * 1000);
+    ck_assert_uint_eq(take(N_LEFT, 0, LEFT_US).remaining, 0);
+}
+END_TEST
+
+START_TEST(a_few_that_have_left_a_log_stay_until_the_next_charge)
+{
+    make_log(FEW);
+    const struct verdict verdict = ask_as(DECISION_DENY);
+    ck_one_entry_counts(&verdict);
+    ck_assert_int_eq(integer("LLEN {k}"), FEW + 2);
+    ck_assert(take(1, 0, LEFT_US).allowed);
+    ck_assert_int_eq(integer("LLEN {k}"), 3);
+}
+END_TEST
+
+START_TEST(a_denied_request_is_answered_where_nothing_can_be_written)
+{
+    make_log(N_LEFT);
+    redis_server_command(&server, "REPLICAOF 127.0.0.1 1");
+    const struct verdict verdict = ask_as(DECISION_DENY);
+    ck_one_entry_counts(&verdict);
+    ck_assert_int_eq(integer("LLEN {k}"), N_LEFT + 2);
+}
+END_TEST
+
 /* --- a policy that changes --- */
 
 START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
@@ -253,6 +325,10 @@ int main(void)
     tcase_add_test(tcase, settlements_of_one_call_correct_each_its_own_state);
     tcase_add_loop_test(tcase, a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards,
                         0, n_settled);
+    tcase_add_loop_test(tcase, what_has_left_a_log_is_read_by_one_request_that_is_not_charged, 0,
+                        2);
+    tcase_add_test(tcase, a_few_that_have_left_a_log_stay_until_the_next_charge);
+    tcase_add_test(tcase, a_denied_request_is_answered_where_nothing_can_be_written);
     tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
                         0, n);
     suite_add_tcase(suite, tcase);
