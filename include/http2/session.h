@@ -33,6 +33,7 @@ struct http2_session;
 enum {
     HTTP2_PREFACE_BYTES = 24,
     HTTP2_CONTINUATIONS_MAX = 8, /* frames behind a HEADERS */
+    HTTP2_FRAMES_AHEAD = 32,     /* that a reset is looked for in */
 };
 
 /* The first bytes of a client (RFC 9113 section 3.4). */
@@ -87,6 +88,10 @@ void http2_session_free(struct http2_session *session);
  * happened meanwhile. */
 MUST_USE struct http2_event http2_session_read(struct http2_session *session, struct span *bytes,
                                                struct http2_room *room, uint64_t now_us);
+
+/* Behind HTTP2_HEAD: whether @ahead, the bytes that are not read yet, reset @stream, which has no
+ * body. At most HTTP2_FRAMES_AHEAD frames are looked at. */
+bool http2_stream_is_reset_ahead(const struct http2_stream *stream, struct span ahead);
 
 /* A head has begun and is not complete. */
 bool http2_session_is_in_head(const struct http2_session *session);

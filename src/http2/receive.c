@@ -718,6 +718,27 @@ struct http2_event http2_session_read(struct http2_session *session, struct span
     return session->event;
 }
 
+bool http2_stream_is_reset_ahead(const struct http2_stream *stream, struct span ahead)
+{
+    if (!stream->is_body_ended || stream->session->frame.n_head > 0) {
+        return false; /* padding of the head is still to come */
+    }
+    for (unsigned i = 0; i < HTTP2_FRAMES_AHEAD && ahead.len >= FRAME_HEAD_BYTES; i++) {
+        const uint8_t *head = (const uint8_t *)ahead.data;
+        const size_t length = read_u32(head) >> 8;
+        const bool is_of_stream = (read_u32(head + 5) & INT32_MAX) == (uint32_t)stream->id;
+        if (length > ahead.len - FRAME_HEAD_BYTES) {
+            return false;
+        }
+        if (head[3] == NGHTTP2_RST_STREAM && is_of_stream) {
+            return length == sizeof(uint32_t);
+        }
+        const size_t whole = FRAME_HEAD_BYTES + length;
+        ahead = span_of(ahead.data + whole, ahead.len - whole);
+    }
+    return false;
+}
+
 bool http2_session_is_in_head(const struct http2_session *session)
 {
     return session->is_in_block || (session->frame.n_head == FRAME_HEAD_BYTES &&

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import SettingsFrame
+from hyperframe.frame import HeadersFrame, RstStreamFrame, SettingsFrame
 
 from harness import message
 from harness.http2 import Closed, Http2Client
@@ -150,6 +150,22 @@ def test_what_a_client_resets_stays_charged(start, start_upstream, connect):
     client.pong()
     assert client.ask().status == 429
     assert len(reached) <= 3
+
+
+def test_what_is_reset_at_once_is_charged_and_reaches_no_server(start, start_upstream, connect):
+    """Head and reset come in one write: there is nobody to ask a server for."""
+    upstream = start_upstream()
+    proxy = start(f"{LISTEN}limit: 5/hour\nupstream: {upstream.url}")
+    client = connect(proxy)
+    block = client.encoder.encode(client.fields())
+    client.send(*(frame for stream in (1, 3, 5) for frame in (
+        HeadersFrame(stream, block, flags=["END_HEADERS", "END_STREAM"]), RstStreamFrame(stream, error_code=8))))
+    client.next_id = 7
+    client.pong()
+    assert [client.ask().status for _ in range(3)] == [200, 200, 429]
+    assert len(upstream.requests) == 2
+    left = [line for line in proxy.log_lines(6) if line["status"] == "0"]
+    assert [line["fault"] for line in left] == ["the client left"] * 3
 
 
 @pytest.mark.parametrize("size", [0, 1, 16384, 65535, 65536, 3 * MIB])
@@ -329,7 +345,7 @@ def test_a_hundred_streams_pass_beside_servers_that_take_nothing(start, start_up
 
 
 def test_an_answer_waits_for_the_window_of_the_client(start, start_upstream, connect):
-    from hyperframe.frame import SettingsFrame, WindowUpdateFrame
+    from hyperframe.frame import HeadersFrame, RstStreamFrame, SettingsFrame, WindowUpdateFrame
     body = bytes(range(256)) * 1024
     proxy = start(f"{LISTEN}upstream: {start_upstream(answer=answer(body=body)).url}")
     client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})

@@ -256,6 +256,10 @@ static bool read_balance_key(struct exchange *exchange, const struct upstream_gr
 void exchange_connect(struct exchange *exchange, uint64_t now_us)
 {
     const struct upstream_group *group = group_of(exchange);
+    if (UNLIKELY(exchange->client->is_leaving)) {
+        exchange_set_state(exchange, EXCHANGE_BUFFER); /* until exchange_on_client_gone() */
+        return;
+    }
     if (group->spec->balance == BALANCE_HASH && !read_balance_key(exchange, group)) {
         exchange_fail(exchange, 400, KEY_AMBIGUITY);
         return;
