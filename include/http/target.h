@@ -80,6 +80,11 @@ struct path {
 MUST_USE const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                                     struct path *path);
 
+/* Split @raw, a path that path_normalise() accepted, as a server sees it that does not decode, drop
+ * or merge anything: into segments that may be empty. Only the hex digits of escapes become upper
+ * case, as in patterns. @buffer is as above. False: it has more than PATH_SEGMENTS_MAX. */
+MUST_USE bool path_split_raw(struct span raw, char *buffer, struct path *path);
+
 /* Convert the letters of @path to lower case, except the digits of escapes, as path_normalise()
  * does with ignore_case. @buffer has at least @path.len bytes and may be the memory of @path. */
 void path_lower(struct span path, char *buffer);

@@ -181,6 +181,10 @@ MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *
 /* Whether all enforced limits of @other apply to @route too, at the same cost or more. */
 MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
 
+/* Whether an enforced limit of @other admits less than each limit of @route that can be compared
+ * with it. Unlike !route_limits_hold(), a stricter limit of @route does for one that it lacks. */
+MUST_USE bool route_limits_are_laxer(const struct route *route, const struct route *other);
+
 /* Whether the key of an enforced limit of @route reads the path. */
 MUST_USE bool route_limits_read_path(const struct route *route);
 

@@ -350,7 +350,36 @@ void path_lower(struct span path, char *buffer)
     }
 }
 
-/* --- as careless servers read a path --- */
+/* --- as other servers read a path --- */
+
+static char hex_upper(char digit)
+{
+    return digit >= 'a' && digit <= 'f' ? (char)(digit - 'a' + 'A') : digit;
+}
+
+bool path_split_raw(struct span raw, char *buffer, struct path *path)
+{
+    size_t start = 1;
+    path->text = span_of(buffer, raw.len);
+    path->n_segments = 0;
+    path->climbs = false;
+    path->has_wide = false;
+    for (size_t at = 0; at <= raw.len; at++) {
+        if (at == raw.len || (at > 0 && raw.data[at] == '/')) {
+            if (path->n_segments == PATH_SEGMENTS_MAX) {
+                return false;
+            }
+            path->segments[path->n_segments++] = span_of(buffer + start, at - start);
+            start = at + 1;
+        }
+        if (at < raw.len) {
+            const bool is_digit =
+                (at >= 1 && raw.data[at - 1] == '%') || (at >= 2 && raw.data[at - 2] == '%');
+            buffer[at] = is_digit ? hex_upper(raw.data[at]) : raw.data[at];
+        }
+    }
+    return true;
+}
 
 struct span path_split_encoded(struct span path, char *buffer)
 {

@@ -256,6 +256,13 @@ static bool accepts(void *context, const struct route_entry *entry)
     return matcher_takes(search->policy, entry, search->request);
 }
 
+/* Whether normalising the path changed nothing but hex digits of escapes: whatever else it does
+ * makes the path shorter. */
+static bool is_normal_form(const struct request_view *request)
+{
+    return request->path->text.len == request->head->target.path.len;
+}
+
 /* The first matching route; its captures are set. */
 static ALWAYS_INLINE const struct route *find_first(const struct policy *policy,
                                                     struct request_view *request)
@@ -316,6 +323,20 @@ static bool is_guarded(const struct route *route, const struct route *other)
     }
     return other->index < route->index || !route_limits_hold(route, other) ||
            (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND);
+}
+
+/* Whether @raw leads elsewhere on a server that matches paths as they are written, to a route whose
+ * limits @route would avoid, or that responds instead of the server. */
+static bool is_laxer_than_written(const struct policy *policy, struct request_view *request,
+                                  const struct route *route)
+{
+    if (!path_split_raw(request->head->target.path, request->path_buffer, request->path)) {
+        return true;
+    }
+    const struct route *other = first_match(policy, request);
+    return other != NULL && other != route &&
+           (route_limits_are_laxer(route, other) ||
+            (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND));
 }
 
 /* "//host/path" is a reference with an authority (RFC 3986 section 4.2). */
@@ -427,6 +448,7 @@ static const char *find_detour(const struct policy *policy, struct request_view 
 {
     const bool climbs = request->path->climbs;
     const bool has_wide = request->path->has_wide;
+    const bool is_normal = is_normal_form(request);
     if (is_encoded && climbs) {
         return "the path holds \"..\" and an encoded slash";
     }
@@ -444,6 +466,9 @@ static const char *find_detour(const struct policy *policy, struct request_view 
         if (unresolved != NULL && unresolved != route) {
             return "the path holds \"..\", and leads to another route where that is not resolved";
         }
+    }
+    if (!is_normal && route->upstream != NULL && is_laxer_than_written(policy, request, route)) {
+        return "the path is not in normal form, and leads to a stricter route as it is written";
     }
     return NULL;
 }
@@ -489,8 +514,7 @@ find_route(const struct policy *policy, struct request_view *request, const stru
     if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
         return refusal;
     }
-    if (refusal != NULL || request->path->climbs || request->path->has_wide ||
-        has_authority(request->head->target.path)) {
+    if (refusal != NULL || request->path->has_wide || !is_normal_form(request)) {
         const char *detour = find_detour(policy, request, found, refusal != NULL);
         if (detour != NULL) {
             return detour;

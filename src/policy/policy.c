@@ -61,6 +61,8 @@ const char *method_names_read(const struct policy *policy, struct span method, s
 
 /* --- limits of two routes --- */
 
+__extension__ typedef unsigned __int128 wide;
+
 static bool is_enforced(const struct limit_rule *rule)
 {
     return !rule->limits[0].shadow;
@@ -145,6 +147,72 @@ bool route_limits_hold(const struct route *route, const struct route *other)
         }
     }
     return true;
+}
+
+/* Whether each client has one bucket of @key at most on a route, whatever it sends. */
+static bool is_forced(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        const enum key_source source = key->parts[i].terms[0].source;
+        if (source != KEY_GLOBAL && source != KEY_CLIENT_IP && source != KEY_ROUTE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_slower(const struct limit *a, const struct limit *b)
+{
+    return (wide)a->params.rate * b->period_us < (wide)b->params.rate * a->period_us;
+}
+
+/* The rate of @rule that admits the fewest units in the long run. */
+static const struct limit *slowest(const struct limit_rule *rule)
+{
+    const struct limit *found = &rule->limits[0];
+    for (size_t i = 1; i < rule->n_limits; i++) {
+        if (is_slower(&rule->limits[i], found)) {
+            found = &rule->limits[i];
+        }
+    }
+    return found;
+}
+
+/* Whether @rule admits no more than @other in the long run. May return false although it does. */
+static bool admits_no_more(const struct limit_rule *rule, const struct limit_rule *other)
+{
+    const bool has_slots =
+        rule->limits[0].algorithm->has_slots || other->limits[0].algorithm->has_slots;
+    return is_enforced(rule) && !has_slots && rule->n_plans == 0 && !rule->charge_on.is_said &&
+           !rule->refund_on.is_said &&
+           (is_forced(&rule->key) || rule->key_number == other->key_number) &&
+           !is_slower(slowest(other), slowest(rule));
+}
+
+/* Whether @route limits its requests at least as @rule of @other does. */
+static bool is_matched(const struct route *route, const struct route *other,
+                       const struct limit_rule *rule)
+{
+    const struct cost_spec wanted = cost_of_rule(other, rule);
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (route->rules[i] == rule || admits_no_more(route->rules[i], rule)) {
+            const struct cost_spec cost = cost_of_rule(route, route->rules[i]);
+            if (cost_holds(&cost, &wanted)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool route_limits_are_laxer(const struct route *route, const struct route *other)
+{
+    for (size_t i = 0; i < other->n_rules; i++) {
+        if (is_enforced(other->rules[i]) && !is_matched(route, other, other->rules[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool reads_path(const struct key *key)

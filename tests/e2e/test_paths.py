@@ -185,6 +185,32 @@ def test_rule_67_nginx_serves_no_limited_path_that_was_not_counted(start, tmp_pa
         nginx.stop()
 
 
+# --- a route that gives more to one path ---
+
+HEALTHZ = ["/healthz;x", "/healthz;", "/./healthz", "/%2e/healthz", "/h%65althz", "//healthz", "/.//healthz",
+           "/healthz%3bx", "/healthz/", "/x/../healthz"]
+
+
+@pytest.mark.parametrize("limits, is_laxer", [("", True), ("plenty", True), ("one", False)])
+def test_rule_78_a_path_that_servers_read_as_another_has_no_laxer_limits(start, start_upstream, limits, is_laxer):
+    """Servers whose catch-all handler acts by the query."""
+    proxy = start(f"""
+        upstreams: {{api: {{servers: "{start_upstream().url}"}}, rest: {{servers: "http://127.0.0.1:1"}}}}
+        limits:
+          few: {{key: client.ip, rate: 100/day}}
+          one: {{key: client.ip, rate: 50/day}}
+          plenty: {{key: client.ip, rate: 1000000/day}}
+        routes:
+          - {{match: {{path: /healthz}}, limits: [{limits}], upstream: api}}
+          - {{match: {{path: /**}}, limits: [few], upstream: rest}}
+    """)
+    assert proxy.ask(path="/healthz?action=export").status == 200
+    answers = [proxy.ask(path=path + "?action=export") for path in HEALTHZ]
+    assert {answer.status for answer in answers[:5]} == {400 if is_laxer else 200}
+    assert {answer.status for answer in answers[5:]} <= ({400, 502} if is_laxer else {400, 502, 200})
+    assert b"stricter route as it is written" in answers[0].body or not is_laxer
+
+
 # --- hosts ---
 
 

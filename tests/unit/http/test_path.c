@@ -362,6 +362,40 @@ START_TEST(rule_67_a_path_with_dots_can_be_read_as_it_is_written)
 }
 END_TEST
 
+START_TEST(rule_78_a_path_can_be_split_as_it_is_written)
+{
+    static const struct {
+        const char *raw;
+        const char *text;
+        size_t n_segments;
+    } ROWS[] = {
+        {"/", "/", 1},
+        {"/a", "/a", 1},
+        {"/a/", "/a/", 2},
+        {"//a//./..", "//a//./..", 5},
+        {"/%7e;x=%2f/b", "/%7E;x=%2F/b", 2},
+        {"/%c3%a9%25ab", "/%C3%A9%25ab", 1},
+    };
+    char buffer[1024];
+    struct path path;
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        ck_assert(path_split_raw(span_of_text(ROWS[i].raw), buffer, &path));
+        ck_assert_span_eq(path.text, ROWS[i].text);
+        ck_assert_uint_eq(path.n_segments, ROWS[i].n_segments);
+        const char *end = buffer;
+        for (size_t j = 0; j < path.n_segments; j++) {
+            ck_assert_ptr_eq(path.segments[j].data, end + 1);
+            end = path.segments[j].data + path.segments[j].len;
+        }
+        ck_assert_ptr_eq(end, buffer + path.text.len);
+    }
+    memset(buffer, '/', sizeof(buffer));
+    ck_assert(path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX), buffer, &path));
+    ck_assert_uint_eq(path.n_segments, PATH_SEGMENTS_MAX);
+    ck_assert(!path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX + 1), buffer, &path));
+}
+END_TEST
+
 START_TEST(rule_72_a_trailing_slash_counts)
 {
     char buffer[8];
@@ -458,6 +492,7 @@ static Suite *path_suite(void)
     tcase_add_test(details, rule_69_dots_beside_an_encoded_slash_are_refused_always);
     tcase_add_loop_test(details, rule_69_paths_are_split_and_unnested_as_careless_servers_do, 0,
                         (int)ARRAY_LEN(DECODED));
+    tcase_add_test(details, rule_78_a_path_can_be_split_as_it_is_written);
     tcase_add_test(details, rule_67_a_path_with_dots_can_be_read_as_it_is_written);
     tcase_add_test(details, rule_70_parameters_are_dropped);
     tcase_add_test(details, rule_71_repeated_slashes_are_one);

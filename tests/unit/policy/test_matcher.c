@@ -402,6 +402,98 @@ START_TEST(rule_71_what_stands_behind_two_slashes_leads_around_no_route)
 }
 END_TEST
 
+/* Whether "/v1/@me", of @limits, takes @target beside a catch-all with `few` and `many`. */
+static bool is_taken_as_written(const char *limits, const char *rest, const char *target)
+{
+    char text[2048];
+    struct text policy_text = text_of(text, sizeof(text));
+    struct request request;
+    const struct route *route = NULL;
+    text_add_format(&policy_text,
+                    "listen: 127.0.0.1:0\n"
+                    "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+                    "limits:\n"
+                    "  few: {key: client.ip, rate: 9/s}\n"
+                    "  shadowed: {key: client.ip, rate: 1/s, shadow: true}\n"
+                    "  fewer: {key: [client.ip, route], rate: [100/s, 300/m]}\n"
+                    "  more: {key: client.ip, rate: 10/s}\n"
+                    "  failed: {key: client.ip, rate: 1/s, charge_on: [401]}\n"
+                    "  by-name: {key: header.x-name, rate: 1/s}\n"
+                    "  at-once: {key: client.ip, algorithm: concurrency, rate: 1}\n"
+                    "routes:\n"
+                    "  - {name: me, match: {path: [/v1/@me, /v1/me/*/x]}, %s%s}\n"
+                    "  - {name: rest, match: {path: /**}, %s}\n",
+                    limits, strstr(limits, "respond") == NULL ? ", upstream: api" : "", rest);
+    text_add_char(&policy_text, '\0');
+    struct policy *policy = policy_from_text(text);
+    request_init(&request, "GET", target, "x");
+    const char *refusal = matcher_find_route(policy, &request.view, &route);
+    ck_assert((refusal == NULL) == (route != NULL));
+    ck_assert(route == NULL || (span_equals(route->name, SPAN("me")) &&
+                                span_equals(request.view.path->text, SPAN("/v1/@me"))));
+    policy_free(policy);
+    return route != NULL;
+}
+
+static const char *const UNUSUAL[] = {
+    "/v1/@me;x", "/v1/@me;",  "/v1;a=b/@me", "/v1/./@me", "/v1/%2e/@me",
+    "/v1//@me",  "/v1/%40me", "/%76%31/@me", "/v1/@m%65",
+};
+
+START_TEST(rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused)
+{
+    static const char *const limited = "limits: [few], upstream: api";
+    static const char *const lax[] = {"limits: []",       "limits: [more]",    "limits: [shadowed]",
+                                      "limits: [failed]", "limits: [by-name]", "limits: [at-once]"};
+    static const char *const strict[] = {"limits: [few]", "limits: [fewer]", "limits: [more, few]",
+                                         "limits: [more, fewer]"};
+    const char *target = UNUSUAL[_i];
+    for (size_t i = 0; i < ARRAY_LEN(lax); i++) {
+        ck_assert_msg(!is_taken_as_written(lax[i], limited, target), "%s %s", lax[i], target);
+        ck_assert(is_taken_as_written(lax[i], limited, "/v1/@me"));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(strict); i++) {
+        ck_assert_msg(is_taken_as_written(strict[i], limited, target), "%s %s", strict[i], target);
+    }
+    ck_assert(is_taken_as_written("limits: []", "limits: [shadowed], upstream: api", target));
+    ck_assert(is_taken_as_written("limits: [], respond: {status: 204}", limited, target));
+    ck_assert(is_taken_as_written("limits: []", "limits: [], respond: {status: 404}", target));
+    ck_assert(!is_taken_as_written("limits: []", "limits: [], respond: {status: 403}", target));
+    ck_assert(
+        !is_taken_as_written("limits: [few]", "limits: [few], cost: 2, upstream: api", target));
+    ck_assert(
+        !is_taken_as_written("limits: [fewer]", "limits: [few], cost: 2, upstream: api", target));
+    ck_assert(
+        !is_taken_as_written("limits: [few]", "limits: [few, at-once], upstream: api", target));
+}
+END_TEST
+
+START_TEST(rule_78_a_path_that_is_the_same_route_as_written_is_taken)
+{
+    static const char *const targets[] = {"/v1/me/a;b/x", "/v1/me/%41/x", "/v1/me/caf%c3%a9/x",
+                                          "/v1/me/%7eann/x"};
+    const char *text =
+        "listen: 127.0.0.1:0\n"
+        "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+        "limits: {few: {key: client.ip, rate: 9/s}}\n"
+        "routes:\n"
+        "  - {match: {path: [/v1/me/*/x, /v1/caf%C3%A9]}, limits: [], upstream: api}\n"
+        "  - {match: {path: /**}, limits: [few], upstream: api}\n";
+    struct policy *policy = policy_from_text(text);
+    const struct route *route;
+    struct request request;
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        request_init(&request, "GET", targets[i], "x");
+        ck_assert_msg(matcher_find_route(policy, &request.view, &route) == NULL, "%s", targets[i]);
+        ck_assert_uint_eq(route->index, 0);
+    }
+    request_init(&request, "GET", "/v1/caf%c3%a9", "x");
+    ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+    ck_assert_uint_eq(route->index, 0);
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(the_first_part_that_fails_is_told)
 {
     static const struct {
@@ -641,6 +733,9 @@ int main(void)
     tcase_add_test(tcase, rule_72_letters_that_are_others_of_ascii_lead_around_no_route);
     tcase_add_test(tcase, rule_72_such_letters_are_one_key_where_case_is_ignored);
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
+    tcase_add_loop_test(tcase, rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused, 0,
+                        ARRAY_LEN(UNUSUAL));
+    tcase_add_test(tcase, rule_78_a_path_that_is_the_same_route_as_written_is_taken);
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
                         0, (int)ARRAY_LEN(BEHIND));
     tcase_add_test(tcase, the_first_part_that_fails_is_told);
