@@ -473,6 +473,21 @@ static const char *find_detour(const struct policy *policy, struct request_view 
     return NULL;
 }
 
+/* Why the path is refused because servers read it in another way, or NULL: then the path and its
+ * captures are as before. */
+COLD static const char *check_readings(const struct policy *policy, struct request_view *request,
+                                       const struct route *route, bool is_encoded)
+{
+    const char *refusal;
+    const char *detour = find_detour(policy, request, route, is_encoded);
+    if (detour == NULL) {
+        (void)read_path(request, &refusal);
+        (void)first_match(policy, request);
+        detour = request->path->has_wide ? fold_path(policy, request, route) : NULL;
+    }
+    return detour;
+}
+
 /* Why the method is refused, or NULL. The parser already knows the method of most requests. */
 static const char *read_method(const struct policy *policy, struct request_view *request)
 {
@@ -514,15 +529,8 @@ find_route(const struct policy *policy, struct request_view *request, const stru
     if (found == NULL || (refusal != NULL && !found->match.allow_encoded_slash)) {
         return refusal;
     }
-    if (refusal != NULL || request->path->has_wide || !is_normal_form(request)) {
-        const char *detour = find_detour(policy, request, found, refusal != NULL);
-        if (detour != NULL) {
-            return detour;
-        }
-        /* Restore the path and its captures. */
-        (void)read_path(request, &refusal);
-        (void)first_match(policy, request);
-        detour = request->path->has_wide ? fold_path(policy, request, found) : NULL;
+    if (UNLIKELY(refusal != NULL || request->path->has_wide || !is_normal_form(request))) {
+        const char *detour = check_readings(policy, request, found, refusal != NULL);
         if (detour != NULL) {
             return detour;
         }
