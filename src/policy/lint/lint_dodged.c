@@ -1,5 +1,5 @@
-/* Finds routes whose limits a client avoids: by another spelling of the path, or by HEAD instead of
- * GET, where many servers pass such a request to the same handler; or by a header that leads to
+/* Finds routes whose limits a client avoids: by another spelling of the path, or by another
+ * method, where many servers pass such a request to the same handler; or by a header that leads to
  * another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
@@ -64,6 +64,7 @@ struct dodge {
     bool by_suffix;
     bool by_case;
     bool by_head;
+    bool by_method;
 };
 
 /* --- a request --- */
@@ -231,15 +232,15 @@ static bool is_refused(struct probe *probe)
 
 /* --- the routes of its spellings --- */
 
+/* @method: empty where it is that of the route. */
 static void note_spelling(struct dodge *dodge, struct span method, const struct spelling *spelling,
                           struct span path)
 {
     struct text *text = &dodge->spellings;
     dodge->is_one = text->len == 0;
     text_add(text, dodge->is_one ? SPAN("") : SPAN(", "));
-    if (span_equals(method, SPAN("HEAD"))) {
-        text_add_literal(text, "HEAD ");
-    }
+    text_add(text, method);
+    text_add(text, method.len > 0 ? SPAN(" ") : SPAN(""));
     if (dodge->hides_path || path.len > QUOTE_BYTES_MAX) {
         text_add(text, spelling->words);
     } else {
@@ -262,7 +263,8 @@ static bool try(struct probe *probe, struct span method, const struct spelling *
         dodge->other = other;
     }
     if (dodge->other == other) {
-        note_spelling(dodge, method, spelling, path);
+        note_spelling(dodge, span_equals(method, probe->method) ? SPAN("") : method, spelling,
+                      path);
     }
     return other->index > probe->route->index;
 }
@@ -312,6 +314,21 @@ static void try_head(struct probe *probe, struct dodge *dodge)
     }
 }
 
+/* Many servers run one handler for all methods with a body. A later route that names the method,
+ * and routes that name all of these, tell them apart on purpose. */
+static void try_methods(struct probe *probe, struct dodge *dodge)
+{
+    static const struct span BODIES[] = {{"POST", 4}, {"PUT", 3}, {"PATCH", 5}, {"DELETE", 6}};
+    static const struct spelling SAME = {.words = {"for its path", 12}, .upper = UPPER_NONE};
+    for (size_t i = 0;
+         i < ARRAY_LEN(BODIES) && probe->route->match.n_methods > 0 && !dodge->by_method; i++) {
+        struct span path;
+        const struct route *other = find_route(probe, BODIES[i], &SAME, &path);
+        dodge->by_method = other != NULL && other->index > probe->route->index &&
+                           other->match.n_methods == 0 && try(probe, BODIES[i], &SAME, dodge);
+    }
+}
+
 /* Try requests of @method, if the route matches them. */
 static void find_dodge(struct probe *probe, struct span method, struct dodge *dodge)
 {
@@ -323,6 +340,7 @@ static void find_dodge(struct probe *probe, struct span method, struct dodge *do
         try_ends(probe, dodge);
         try_case(probe, dodge);
         try_head(probe, dodge);
+        try_methods(probe, dodge);
     }
 }
 
@@ -366,6 +384,10 @@ static void write_advice(const struct probe *probe, const struct dodge *dodge, s
     if (dodge->by_head) {
         begin_advice(text);
         text_add_literal(text, "HEAD beside GET in method");
+    }
+    if (dodge->by_method) {
+        begin_advice(text);
+        text_add_literal(text, "no method");
     }
 }
 

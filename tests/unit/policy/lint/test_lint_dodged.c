@@ -86,19 +86,29 @@ static const struct {
      "         {match: {path: \"/1/*/**\"}, limits: [m], upstream: u}]\n"},
     {0, /* GET takes HEAD */ LIMITS
      "routes: [{match: {path: /1*/**, method: GET}, limits: [l, m], upstream: u},\n"
+     "         {match: {method: [POST, PUT, HEAD]}, limits: [m], upstream: u}]\n"},
+    {1, /* POST for GET */ LIMITS
+     "routes: [{match: {path: /1*/**, method: [GET, HEAD]}, limits: [l, m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {1, /* PATCH for POST and PUT */ LIMITS
+     "routes: [{match: {path: /1*/**, method: [POST, PUT]}, limits: [l, m], upstream: u},\n"
+     "         {match: {path: /1, method: DELETE}, limits: [m], upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* all that write; what reads is another request */ LIMITS
+     "routes: [{match: {path: /1*/**, method: [POST, PUT, PATCH, DELETE]}, limits: [l, m], "
+     "upstream: u},\n"
+     "         {limits: [m], upstream: u}]\n"},
+    {0, /* named, with the same limits, or answered by sluice */ LIMITS
+     "routes: [{match: {path: /1*/**, method: POST}, limits: [l, m], upstream: u},\n"
+     "         {match: {method: PUT}, limits: [m], upstream: u},\n"
+     "         {match: {path: /1*/**}, limits: [m, l], upstream: u},\n"
      "         {limits: [m], upstream: u}]\n"},
     {1, /* HEAD for GET */ LIMITS
      "routes: [{match: {path: /1*/**, method: GET}, limits: [l, m], upstream: u},\n"
      "         {match: {path: /1*/**, method: HEAD}, limits: [m], upstream: u}]\n"},
-    {0,
-     LIMITS "routes: [{match: {path: /1*/**, method: [GET, HEAD]}, limits: [l, m], upstream: u},\n"
-            "         {limits: [m], upstream: u}]\n"},
     {0, /* HEAD is none of POST */ LIMITS
      "routes: [{match: {path: /1*/**, method: POST}, limits: [l, m], upstream: u},\n"
-     "         {limits: [m], upstream: u}]\n"},
-    {0, /* a method in another case is refused */ LIMITS
-     "routes: [{match: {path: /1*/**, method: [POST, MKCOL]}, limits: [l, m], upstream: u},\n"
-     "         {limits: [m], upstream: u}]\n"},
+     "         {match: {method: [GET, HEAD]}, limits: [m], upstream: u}]\n"},
     {0, /* an escape is its character */ LIMITS
      "routes: [{match: {path: \"/1:2*/**\"}, limits: [l, m], upstream: u},\n"
      "         {match: {path: \"/1%3A2/**\"}, limits: [m], upstream: u}]\n"},
@@ -196,9 +206,14 @@ static const struct {
     {"path: \"/1/{x}\"",
      "/1/x/ leads to route \"rest\" without limit \"l\"" SAME "write path: /1/{x}/**, " OR},
     {"path: /1/", "/1 leads to route \"rest\" without limit \"l\"" SAME "write path: /1/**, " OR},
-    {"path: /h*/**, ignore_case: true, method: [POST, GET]",
+    {"path: /h*/**, ignore_case: true, method: [POST, GET, PUT, PATCH, DELETE]",
      "HEAD /h leads to route \"head\" without limit \"l\"" SAME
      "write HEAD beside GET in method, " OR},
+    {"path: /1*/**, method: [GET, POST]",
+     "PUT /1 leads to route \"rest\" without limit \"l\"" SAME "write no method, " OR},
+    {"path: /a, ignore_case: true, method: POST",
+     "/a/, /a.x, PUT /a lead to route \"rest\" without limit \"l\"" THESE
+     "write path: /a*/**, no method, " OR},
     {"path: /b*/**, ignore_case: true",
      "/B leads to route \"first\" without limit \"l\"" SAME "give that route the same limits"},
     {"path: \"${P}/1\"",
