@@ -45,6 +45,10 @@ MUST_USE bool target_is_host(struct span host);
  * longer. */
 struct span target_normalise_host(struct span host, char *buffer);
 
+/* The port of @host, for which target_is_host() is true, or of "*." and such a host. False: it has
+ * none. */
+bool target_port(struct span host, uint16_t *port);
+
 enum { HOST_WITH_PORT_BYTES_MAX = HOST_BYTES_MAX + 6 };
 
 /* The same followed by the port of @host, unless that is empty or @default_port. Written to @buffer

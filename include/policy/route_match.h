@@ -52,6 +52,8 @@ struct connection_match {
 struct route_match {
     struct span *hosts; /* normalised; "*.example.com": one or more labels before it */
     size_t n_hosts;     /* 0: any */
+    uint16_t *ports;    /* that hosts of the policy name: servers are told them */
+    size_t n_ports;
     struct pattern *paths;
     size_t n_paths; /* 0: any */
     bool has_types; /* a captured segment of a path has a type */

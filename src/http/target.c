@@ -110,17 +110,27 @@ struct span target_normalise_host(struct span host, char *buffer)
     return span_of(buffer, name.len);
 }
 
+bool target_port(struct span host, uint16_t *port)
+{
+    struct span digits;
+    uint64_t number;
+    (void)split_port(host, &digits);
+    if (digits.len == 0 || !span_to_u64(digits, PORT_MAX, &number)) {
+        return false;
+    }
+    *port = (uint16_t)number;
+    return true;
+}
+
 struct span target_normalise_host_port(struct span host, uint16_t default_port, char *buffer)
 {
-    struct span port;
-    uint64_t number;
+    uint16_t port;
     struct text text = text_of(buffer, HOST_WITH_PORT_BYTES_MAX);
 
-    (void)split_port(host, &port);
     text.len = target_normalise_host(host, buffer).len;
-    if (port.len > 0 && span_to_u64(port, PORT_MAX, &number) && number != default_port) {
+    if (target_port(host, &port) && port != default_port) {
         text_add_char(&text, ':');
-        text_add_u64(&text, number);
+        text_add_u64(&text, port);
     }
     return text_span(&text);
 }

@@ -249,15 +249,17 @@ def test_rule_73_what_is_no_host_is_400(hosted, host):
 
 @pytest.mark.parametrize("host, sent", [
     ("STATIC.test", "static.test"), ("static.test.", "static.test"), ("static.test:80", "static.test"),
-    ("Static.Test.:", "static.test"), ("STATIC.test.:8080", "static.test:8080"),
-    ("OTHER.test", "other.test")])
+    ("Static.Test.:", "static.test"), ("STATIC.test.:9", "static.test"),
+    ("STATIC.test.:8080", "static.test:8080"), ("A.ports.test:08443", "a.ports.test:8443"),
+    ("a.ports.test:8080", "a.ports.test"), ("OTHER.test", "other.test"), ("OTHER.test:9", "other.test:9")])
 def test_rule_73_servers_get_the_host_that_was_compared(start, start_upstream, host, sent):
     upstream = start_upstream()
     proxy = start(f"""
         upstreams: {{api: {{servers: '{upstream.url}'}}}}
         limits: {{few: {{key: client.ip, rate: 100/day}}}}
         routes:
-          - {{match: {{host: static.test}}, limits: [], upstream: api}}
+          - {{match: {{host: "static.test:8080"}}, limits: [], upstream: api}}
+          - {{match: {{host: "*.ports.test:8443"}}, limits: [], upstream: api}}
           - {{limits: [few], upstream: api}}
     """)
     for path, field in (("/a", host), (f"http://{host}/a", "other.test")):

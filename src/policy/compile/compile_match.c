@@ -104,8 +104,12 @@ static void compile_hosts(struct compiler *compiler, const struct spec_match *sp
     const struct spec_text *hosts = spec->hosts.items;
     check_values(compiler, &spec->hosts, "host");
     match->hosts = compile_alloc(compiler, spec->hosts.n_items, sizeof(*match->hosts));
-    for (size_t i = 0; i < spec->hosts.n_items && match->hosts != NULL; i++) {
+    match->ports = compile_alloc(compiler, spec->hosts.n_items, sizeof(*match->ports));
+    for (size_t i = 0; i < spec->hosts.n_items && match->hosts != NULL && match->ports != NULL;
+         i++) {
         if (hosts[i].node != NULL) {
+            const bool has_port = target_port(hosts[i].text, &match->ports[match->n_ports]);
+            match->n_ports += has_port ? 1 : 0;
             match->hosts[match->n_hosts++] = compile_host(compiler, hosts[i].text);
             compiler->policy->compares_hosts = true;
         }

@@ -330,8 +330,10 @@ static const struct section_field MATCH_FIELDS[] = {
     {"path", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_match, paths), NULL, KEY_OPTIONAL,
      "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
      "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"**\" the rest"},
-    {"host", SHAPE_LIST, &VALUE_HOST_PATTERN, offsetof(struct spec_match, hosts), NULL,
-     KEY_OPTIONAL, "hosts, one of which it must be; \"*.\" and a host for all beneath it"},
+    {"host", SHAPE_LIST, &VALUE_HOST_WITH_PORT, offsetof(struct spec_match, hosts), NULL,
+     KEY_OPTIONAL,
+     "hosts, one of which it must be; \"*.\" and a host for all beneath it; a port "
+     "is not compared, but passed on to servers"},
     {"method", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_match, methods), NULL, KEY_OPTIONAL,
      "methods, one of which it must be"},
     {"header", SHAPE_MAP_OF_LISTS, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL,

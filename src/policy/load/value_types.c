@@ -203,7 +203,7 @@ static bool check_host_rule(struct span text, struct text *problem)
            text_refuse(problem, "must be preserve, server or the name of a host");
 }
 
-static bool check_host_pattern(struct span host, struct text *problem)
+static bool check_host_with_port(struct span host, struct text *problem)
 {
     if (span_starts_with(host, SPAN("*."))) {
         host = span_of(host.data + 2, host.len - 2);
@@ -213,11 +213,17 @@ static bool check_host_pattern(struct span host, struct text *problem)
     if (has_star || !target_is_host(host) || target_normalise_host(host, buffer).len == 0) {
         return text_refuse(problem, "must be a host, or \"*.\" and a host for all beneath it");
     }
+    return true;
+}
+
+static bool check_host_pattern(struct span host, struct text *problem)
+{
     const size_t bracket = span_find(host, ']');
     const size_t start = bracket < host.len ? bracket : 0;
     const struct span tail = span_of(host.data + start, host.len - start);
-    return span_find(tail, ':') == tail.len ||
-           text_refuse(problem, "must have no port: hosts are matched without it");
+    return check_host_with_port(host, problem) &&
+           (span_find(tail, ':') == tail.len ||
+            text_refuse(problem, "must have no port: names of certificates have none"));
 }
 
 bool value_check_read_field(struct span name, struct text *problem)
@@ -421,6 +427,8 @@ const struct value_type VALUE_HOST_RULE =
     VALUE_STRING_TYPE("preserve, server or the name of a host", check_host_rule);
 const struct value_type VALUE_HOST_PATTERN =
     VALUE_STRING_TYPE("a host, or \"*.\" and a host", check_host_pattern);
+const struct value_type VALUE_HOST_WITH_PORT =
+    VALUE_STRING_TYPE("a host, or \"*.\" and a host", check_host_with_port);
 const struct value_type VALUE_ORIGIN =
     VALUE_STRING_TYPE("an origin such as https://app.example.com", check_origin);
 const struct value_type VALUE_REDIRECT =

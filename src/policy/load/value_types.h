@@ -23,31 +23,32 @@ extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, 
 extern const struct value_type VALUE_FILE;         /* struct spec_text: the path of a file */
 extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */
 extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
-extern const struct value_type VALUE_HOST_PATTERN; /* struct spec_text: host or *.host */
-extern const struct value_type VALUE_REDIRECT;     /* struct spec_text */
-extern const struct value_type VALUE_ORIGIN;       /* struct spec_text: an origin, or * */
-extern const struct value_type VALUE_BOOL;         /* bool */
-extern const struct value_type VALUE_BYTE_RATE;    /* uint64_t: bytes a second; 0: off */
-extern const struct value_type VALUE_COST_SOURCE;  /* struct spec_cost_source */
-extern const struct value_type VALUE_METHOD_COST;  /* struct spec_method_cost */
-extern const struct value_type VALUE_ANSWER;       /* struct spec_answer */
-extern const struct value_type VALUE_LISTEN;       /* struct spec_endpoint */
-extern const struct value_type VALUE_MODE;         /* uint32_t: permissions of a file */
-extern const struct value_type VALUE_NAME_SERVER;  /* struct spec_endpoint */
-extern const struct value_type VALUE_SERVER;       /* struct spec_endpoint */
-extern const struct value_type VALUE_REDIS;        /* struct spec_redis */
-extern const struct value_type VALUE_PREFIX;       /* struct address_prefix */
-extern const struct value_type VALUE_RATE;         /* struct spec_rate */
-extern const struct value_type VALUE_PLAN_RATE;    /* struct spec_rate; 0 units: none */
-extern const struct value_type VALUE_PLAN_SOURCES; /* struct spec_plan_sources */
-extern const struct value_type VALUE_KEY_PART;     /* struct spec_key_part */
-extern const struct value_type VALUE_ALGORITHM;    /* const struct algorithm * */
-extern const struct value_type VALUE_HEADER;       /* struct spec_text */
-extern const struct value_type VALUE_PARAMETER;    /* struct spec_text: of a query */
-extern const struct value_type VALUE_CLAIM;        /* struct spec_text: of a token */
-extern const struct value_type VALUE_FIELD;        /* struct spec_field */
-extern const struct value_type VALUE_ANSWER_FIELD; /* the same, of answers that any client gets */
-extern const struct value_type VALUE_FIELD_NAME;   /* struct spec_text */
+extern const struct value_type VALUE_HOST_PATTERN;   /* struct spec_text: host or *.host */
+extern const struct value_type VALUE_HOST_WITH_PORT; /* likewise, with or without a port */
+extern const struct value_type VALUE_REDIRECT;       /* struct spec_text */
+extern const struct value_type VALUE_ORIGIN;         /* struct spec_text: an origin, or * */
+extern const struct value_type VALUE_BOOL;           /* bool */
+extern const struct value_type VALUE_BYTE_RATE;      /* uint64_t: bytes a second; 0: off */
+extern const struct value_type VALUE_COST_SOURCE;    /* struct spec_cost_source */
+extern const struct value_type VALUE_METHOD_COST;    /* struct spec_method_cost */
+extern const struct value_type VALUE_ANSWER;         /* struct spec_answer */
+extern const struct value_type VALUE_LISTEN;         /* struct spec_endpoint */
+extern const struct value_type VALUE_MODE;           /* uint32_t: permissions of a file */
+extern const struct value_type VALUE_NAME_SERVER;    /* struct spec_endpoint */
+extern const struct value_type VALUE_SERVER;         /* struct spec_endpoint */
+extern const struct value_type VALUE_REDIS;          /* struct spec_redis */
+extern const struct value_type VALUE_PREFIX;         /* struct address_prefix */
+extern const struct value_type VALUE_RATE;           /* struct spec_rate */
+extern const struct value_type VALUE_PLAN_RATE;      /* struct spec_rate; 0 units: none */
+extern const struct value_type VALUE_PLAN_SOURCES;   /* struct spec_plan_sources */
+extern const struct value_type VALUE_KEY_PART;       /* struct spec_key_part */
+extern const struct value_type VALUE_ALGORITHM;      /* const struct algorithm * */
+extern const struct value_type VALUE_HEADER;         /* struct spec_text */
+extern const struct value_type VALUE_PARAMETER;      /* struct spec_text: of a query */
+extern const struct value_type VALUE_CLAIM;          /* struct spec_text: of a token */
+extern const struct value_type VALUE_FIELD;          /* struct spec_field */
+extern const struct value_type VALUE_ANSWER_FIELD;   /* the same, of answers that any client gets */
+extern const struct value_type VALUE_FIELD_NAME;     /* struct spec_text */
 
 /* Parsers for types with their own bounds. */
 bool value_parse_number(const struct value_input *input, void *out);

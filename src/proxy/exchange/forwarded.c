@@ -29,6 +29,31 @@ static bool passes(const struct exchange *exchange, const struct field *field)
            !field_is_x_forwarded(field->name);
 }
 
+static bool names_port(const struct route_match *match, uint16_t port)
+{
+    for (size_t i = 0; i < match->n_ports; i++) {
+        if (match->ports[i] == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The host as the policy compares it. A port that its route does not name is left out, as servers
+ * that compare hosts with their port would take it for another host. */
+static NEVER_INLINE struct span compared_host(const struct exchange *exchange,
+                                              char buffer[HOST_WITH_PORT_BYTES_MAX])
+{
+    const struct route_match *match = &exchange->evaluation.route->match;
+    const struct span host = exchange->request.host;
+    uint16_t port;
+    if (match->n_hosts > 0 && target_port(host, &port) && !names_port(match, port)) {
+        return target_normalise_host(host, buffer);
+    }
+    return target_normalise_host_port(host, exchange->client->tls != NULL ? HTTPS_PORT : HTTP_PORT,
+                                      buffer);
+}
+
 /* The host that servers hear of. Where routes compare hosts it is the one that was compared, since
  * servers that compare bytes would take another spelling for another host. */
 static ALWAYS_INLINE struct span sent_host(const struct exchange *exchange,
@@ -37,8 +62,7 @@ static ALWAYS_INLINE struct span sent_host(const struct exchange *exchange,
     if (LIKELY(!exchange->config->policy->compares_hosts)) {
         return exchange->request.host;
     }
-    return target_normalise_host_port(
-        exchange->request.host, exchange->client->tls != NULL ? HTTPS_PORT : HTTP_PORT, buffer);
+    return compared_host(exchange, buffer);
 }
 
 /* @host: sent_host(). */
