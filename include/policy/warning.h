@@ -43,6 +43,8 @@
     X(DEFAULT_BODY, "default-body", "a public route that takes bodies as large as the default")    \
     X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
+    X(CLIENT_CHOSEN_STATUS, "client-chosen-status",                                                \
+      "a limit that a client avoids by a status that it chooses")                                  \
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
     X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
     X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \

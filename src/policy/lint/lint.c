@@ -32,6 +32,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_default_body},
         {.check_rule = lint_fails_open},
         {.check_rule = lint_refunds_leaving},
+        {.check_rule = lint_chosen_statuses},
         {.check = lint_plain_secrets},
         {.check = lint_empty_secret},
         {.check = lint_providers},

@@ -59,6 +59,8 @@ void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                               const struct spec_limit *spec);
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
                      const struct spec_limit *spec);
+void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
+                          const struct spec_limit *spec);
 void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec);
 void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,

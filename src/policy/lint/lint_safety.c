@@ -130,6 +130,48 @@ void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
     }
 }
 
+/* --- statuses that a client chooses --- */
+
+static bool is_charged(const struct limit_rule *rule, unsigned status)
+{
+    return (!rule->charge_on.is_said || answer_set_has(&rule->charge_on, status)) &&
+           !answer_set_has(&rule->refund_on, status);
+}
+
+/* A status of @rule that gives back what a request took, and that a client gets for any request: by
+ * Range, If-None-Match, Accept or If-Match. 0: there is none. */
+static unsigned refunded_choice(const struct limit_rule *rule)
+{
+    static const unsigned CHOICES[] = {206, 304, 406, 412, 416};
+    for (size_t i = 0; i < ARRAY_LEN(CHOICES); i++) {
+        if (answer_set_has(&rule->refund_on, CHOICES[i]) && is_charged(rule, 200)) {
+            return CHOICES[i];
+        }
+    }
+    return 0;
+}
+
+void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
+                          const struct spec_limit *spec)
+{
+    const unsigned refunded = refunded_choice(rule);
+    if (rule->limits[0].shadow) {
+        return;
+    }
+    if (refunded == 0 && is_charged(rule, 200) && !is_charged(rule, 206)) {
+        node_warn(lint->diags, spec->charge_on.node, WARNING_CLIENT_CHOSEN_STATUS,
+                  "a client avoids limit \"%.*s\": with \"Range: bytes=0-\" many servers send the "
+                  "whole answer as 206, which is not charged; write 206 beside 200, or 2xx",
+                  SPAN_ARGS(rule->name));
+    } else if (refunded != 0) {
+        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
+                  "a client avoids limit \"%.*s\": it gets a %u, whose charge is refunded, for "
+                  "requests of its choice, by Range, If-None-Match, If-Match or Accept; the server "
+                  "has worked for it",
+                  SPAN_ARGS(rule->name), refunded);
+    }
+}
+
 /* --- secrets --- */
 
 /* Whether the file contains the value itself. A default, ${NAME:-default}, counts as a placeholder.

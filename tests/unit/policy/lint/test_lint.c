@@ -363,6 +363,20 @@ static const struct {
      "limits: {l: {key: client.ip, rate: 1/s}}\n"
      "routes: [{match: {path: /a, grpc: true}, limits: [l], upstream: u},\n"
      "         {match: {path: /a}, limits: [l], upstream: u}]\n"},
+    {"client-chosen-status", 1, /* whole answers by Range */
+     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [200, 304]}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {"client-chosen-status", 0,
+     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [200, 206]},\n"
+     "         m: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [404]},\n"
+     "         n: {key: client.ip, rate: 1/s, charge_on: [401], refund_on: [406]},\n"
+     "         o: {key: client.ip, rate: 1/s, charge_on: [200], shadow: true}}\n"
+     "routes: [{limits: [l, m, n, o], upstream: u}]\n"},
+    {"client-chosen-status", 3, /* a refund of what conditions, ranges and preferences give */
+     "limits: {l: {key: client.ip, rate: 1/s, refund_on: [304]},\n"
+     "         m: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [206]},\n"
+     "         n: {key: client.ip, rate: 1/s, refund_on: [4xx]}}\n"
+     "routes: [{limits: [l, m, n], upstream: u}]\n"},
     {"refunds-leaving", 1,
      "limits: {l: {key: client.ip, rate: 1/s, refund_on: [5xx, client_left]},\n"
      "         m: {key: client.ip, rate: 1/m, refund_on: client_left, shadow: true}}\n"
