@@ -156,6 +156,12 @@ static bool is_looping(const struct evaluation_context *context, const struct ro
            via_has_passed(context->own_name, head);
 }
 
+/* Whether servers answer the request with itself; IIS did so for TRACK. */
+COLD static bool is_trace(const struct head *head)
+{
+    return head->method_id == METHOD_TRACE || span_equals_ignore_case(head->method, SPAN("TRACK"));
+}
+
 /* Apply the checks of the route, then admit the request. */
 static enum evaluation_result take_route(const struct evaluation_context *context,
                                          struct evaluation *evaluation)
@@ -174,8 +180,7 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
         }
         evaluation->upstream_path = left;
     }
-    if (head->method_id == METHOD_TRACE && route->edits != NULL &&
-        route->edits->request.n_set > 0) {
+    if (route->edits != NULL && route->edits->request.n_set > 0 && is_trace(head)) {
         return refuse(evaluation, 501,
                       "TRACE is not forwarded, since its answer would show what the route sets");
     }
