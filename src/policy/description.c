@@ -92,6 +92,19 @@ static struct span find_password(struct span url)
                                          : span_of(login.data + colon + 1, login.len - colon - 1);
 }
 
+/* The value of the parameter in @url, a path or a URL; its query, if that has several; empty: it
+ * has none. */
+static struct span find_query(struct span url)
+{
+    const size_t mark = span_find(url, '?');
+    const size_t start = mark < url.len ? mark + 1 : url.len;
+    const struct span query = span_of(url.data + start, url.len - start);
+    const size_t equals = span_find(query, '=');
+    return span_find(query, '&') < query.len || equals == query.len
+               ? query
+               : span_of(query.data + equals + 1, query.len - equals - 1);
+}
+
 /* --- a policy --- */
 
 /* @written without the secret @hidden in it. */
@@ -121,6 +134,8 @@ static struct span find_secret(const struct value_type *type, const struct node 
     struct span secret = span_of(written.data, 0);
     if (type == &VALUE_REDIS || type == &VALUE_SERVER) {
         secret = find_password(written);
+    } else if (type->has_query) {
+        secret = find_query(written);
     } else if (type->is_secret ||
                ((type == &VALUE_HEADER || type == &VALUE_PARAMETER) && !value_is_switch(node))) {
         secret = written;

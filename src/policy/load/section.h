@@ -87,6 +87,7 @@ struct value_type {
     enum value_form form; /* for schemas, as is the pattern */
     const char *pattern;  /* of texts, a regular expression of ECMA-262; NULL: none */
     bool is_secret;       /* messages do not quote it */
+    bool has_query;       /* what follows "?" may be a secret: descriptions do not tell it */
     const struct section *section;
 };
 

@@ -615,7 +615,7 @@ static const struct value_type ALGORITHM = WORD_TYPE(
 static const struct value_type LEEWAY = VALUE_DURATION_TYPE(0, MS(HOUR_MS));
 
 static const struct section_field JWT_FIELDS[] = {
-    {"keys", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_jwt, keys), NULL, KEY_CONDITIONAL,
+    {"keys", SHAPE_ONE, &VALUE_FILE_OR_URL, offsetof(struct spec_jwt, keys), NULL, KEY_CONDITIONAL,
      "public keys: https:// and where a JWK set is, or a file with such a set or with PEM; this or "
      "secret"},
     {"secret", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_jwt, secret), NULL, KEY_CONDITIONAL,

@@ -84,8 +84,14 @@ static bool parse_buffer_size(const struct value_input *input, void *out)
     return true;
 }
 
-static const struct value_type CHECK_PATH =
-    VALUE_STRING_TYPE("a path such as /healthz", check_path);
+static const struct value_type CHECK_PATH = {
+    .kind = VALUE_STRING,
+    .noun = "a path such as /healthz",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .check = check_path,
+    .has_query = true,
+};
 static const struct value_type FAILURES = {
     .kind = VALUE_SCALAR,
     .noun = "off or a whole number",

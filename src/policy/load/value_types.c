@@ -416,6 +416,14 @@ const struct value_type VALUE_SECRET = {
     .is_secret = true,
 };
 const struct value_type VALUE_FILE = VALUE_STRING_TYPE("the path of a file", check_file);
+const struct value_type VALUE_FILE_OR_URL = {
+    .kind = VALUE_STRING,
+    .noun = "the path of a file",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .check = check_file,
+    .has_query = true,
+};
 const struct value_type VALUE_NAME = VALUE_STRING_TYPE("a name", NULL);
 const struct value_type VALUE_CONTENT_TYPE =
     VALUE_STRING_TYPE("a media type such as text/plain", check_content_type);

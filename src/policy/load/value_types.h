@@ -21,6 +21,7 @@ extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token 
 extern const struct value_type VALUE_PROTOCOL;     /* struct spec_text: as in Upgrade */
 extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, syslog or a file */
 extern const struct value_type VALUE_FILE;         /* struct spec_text: the path of a file */
+extern const struct value_type VALUE_FILE_OR_URL;  /* likewise, or a URL */
 extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */
 extern const struct value_type VALUE_HOST_RULE; /* struct spec_text: preserve, server or a host */
 extern const struct value_type VALUE_HOST_PATTERN;   /* struct spec_text: host or *.host */

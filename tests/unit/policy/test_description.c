@@ -153,6 +153,32 @@ START_TEST(a_url_loses_its_password_alone)
 }
 END_TEST
 
+START_TEST(no_query_of_a_url_is_told)
+{
+    static const char *const PATHS[][2] = {
+        {"/healthz", "/healthz"},
+        {"/h?", "/h?"},
+        {"/h?hush", "/h?${REDACTED_1}"},
+        {"/h?token=hush", "/h?token=${REDACTED_1}"},
+        {"/h?a=hush&b=hush", "/h?${REDACTED_1}"},
+        {"/h?token=${NONE:-hush}", "${REDACTED_1}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(PATHS); i++) {
+        char yaml[256];
+        char part[128];
+        snprintf(yaml, sizeof(yaml),
+                 "listen: 127.0.0.1:8080\nroutes: [{upstream: one}]\n"
+                 "upstreams: {one: {servers: ['http://127.0.0.1:9000'], health: '%s'}}\n",
+                 PATHS[i][0]);
+        snprintf(part, sizeof(part), "\"health\":{\"path\":\"%s\"", PATHS[i][1]);
+        assert_tells(yaml, part);
+    }
+    assert_tells(
+        HEAD "jwt: {a: {keys: 'https://id.test/jwks?key=hush', algorithms: ES256, issuer: i}}\n",
+        "\"keys\":\"https://id.test/jwks?key=${REDACTED_1}\"");
+}
+END_TEST
+
 START_TEST(no_value_of_a_header_or_query_is_told)
 {
     static const char YAML[] = "listen: 127.0.0.1:8080\n"
@@ -203,6 +229,7 @@ int main(void)
     tcase_add_test(cases, references_stand_in_place_of_secrets);
     tcase_add_test(cases, references_of_the_file_stay);
     tcase_add_test(cases, a_url_loses_its_password_alone);
+    tcase_add_test(cases, no_query_of_a_url_is_told);
     tcase_add_test(cases, no_value_of_a_header_or_query_is_told);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
