@@ -488,6 +488,7 @@ def test_trailers_of_a_request_pass_between_sides_of_http_2(start, start_server,
 
 DROPPED = ["x-api-key", "x_api_key", "x.api.key", "x-mode", "x_mode", "x-user", "x_user", "x-gone", "cookie", "cookie2",
            "x-forwarded-port", "x_forwarded.foo", "x-real-ip", "proxy-x", "proxy_authorization", "content_type",
+           "x-http-method-override", "x_http_method", "x-method-override", "x-original-url", "x.rewrite.url",
            "set_cookie", "authorization", "client-cert", "forwarded"]
 
 

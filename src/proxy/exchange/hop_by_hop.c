@@ -83,7 +83,7 @@ bool upgrade_is_taken(const struct head *request, const struct route *route,
 /* --- trailers --- */
 
 /* Fields that never pass, in addition to those with a field_id. Those frame, route, belong to a
- * connection, or are written by the proxy; all of them are dropped. */
+ * connection, say another method or path, or are written by the proxy; all of them are dropped. */
 static const struct span NEVER[] = {
     {"age", 3},
     {"authorization", 13},
@@ -100,6 +100,11 @@ static const struct span NEVER[] = {
     {"set-cookie", 10},
     {"vary", 4},
     {"www-authenticate", 16},
+    {"x-http-method", 13},
+    {"x-http-method-override", 22},
+    {"x-method-override", 17},
+    {"x-original-url", 14},
+    {"x-rewrite-url", 13},
 };
 
 static bool names(const struct head *head, enum field_id id, struct span member)
