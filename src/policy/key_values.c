@@ -180,8 +180,31 @@ static char capital(char c, bool is_first)
     return is_first && lower >= 'a' && lower <= 'z' ? (char)(lower - 'a' + 'A') : lower;
 }
 
+/* The first word of @span, up to a blank. */
+static struct span first_word(struct span span)
+{
+    static const char BLANKS[] = {' ', '\t', '\x85', '\xa0'};
+    for (size_t i = 0; i < sizeof(BLANKS); i++) {
+        span.len = span_find(span, BLANKS[i]);
+    }
+    return span;
+}
+
+/* Whether @rest, what follows the scheme of credentials, is several words of which the first may be
+ * all that a server takes. Only lists of parameters may have blanks (RFC 9110 section 11.4): these
+ * have a "=" that no padding is. */
+static bool has_extra_words(struct span rest)
+{
+    const struct span word = first_word(rest);
+    size_t padding = word.len;
+    while (padding > 0 && word.data[padding - 1] == '=') {
+        padding--;
+    }
+    return word.len < rest.len && span_find(span_of(word.data, padding), '=') == padding;
+}
+
 /* Write credentials with the scheme capitalised as in `Bearer`, followed by one space. Credentials
- * in this form are not copied. False: no room. */
+ * in this form are not copied. False: no room, or servers disagree on them. */
 static bool normalise_credentials(struct span *credentials, const struct key_term *term,
                                   struct key_scratch *scratch)
 {
@@ -193,6 +216,9 @@ static bool normalise_credentials(struct span *credentials, const struct key_ter
         scheme++;
     }
     const struct span rest = value_trim(span_of(value.data + scheme, value.len - scheme));
+    if (UNLIKELY(has_extra_words(rest))) {
+        return false;
+    }
     if (rest.len == 0 ||
         (is_same && rest.data == value.data + scheme + 1 && value.data[scheme] == ' ')) {
         return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
@@ -211,7 +237,7 @@ static bool normalise_credentials(struct span *credentials, const struct key_ter
     return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
 }
 
-/* False: no room. */
+/* False: no room, or servers disagree on it. */
 static bool normalise_field(const struct key_term *term, struct span *value,
                             struct key_scratch *scratch)
 {

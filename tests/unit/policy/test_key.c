@@ -326,6 +326,40 @@ static enum key_result read_credentials(struct span value)
     return result;
 }
 
+START_TEST(credentials_with_words_that_only_some_servers_drop_are_refused)
+{
+    static const char *const refused[] = {
+        "Bearer tok x",
+        "bearer  tok x",
+        "Bearer tok\tx",
+        "Bearer tok\xa0x",
+        "Bearer tok\x85x",
+        "Bearer t:o/k== x",
+        "Bearer tok x=\"1\"",
+        "Token tok x",
+        "Basic dG9r x",
+        "Bearer == x",
+        "Bearer eyJhbGciOiJIUzI1NiJ9.e30.abcdefghijklmnopqrstuvwxyz12345 x.y"};
+    static const char *const taken[] = {
+        "Bearer tok",
+        "Bearer",
+        "tok",
+        "Bearer tok \xa0",
+        "Bearer tok==",
+        "Bearer tok,x",
+        "Digest username=\"a b\", realm=\"c\"",
+        "Token token=\"t\", nonce=\"n\"",
+        "AWS4-HMAC-SHA256 Credential=AK/1/2, SignedHeaders=a;b, Signature=c"};
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        ck_assert_msg(read_credentials(span_of_text(refused[i])) == KEY_IS_AMBIGUOUS, "%s",
+                      refused[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(taken); i++) {
+        ck_assert_msg(read_credentials(span_of_text(taken[i])) == KEY_READ, "%s", taken[i]);
+    }
+}
+END_TEST
+
 START_TEST(credentials_too_long_to_be_normalised_are_refused)
 {
     static char value[40 * 1024];
@@ -359,6 +393,7 @@ int main(void)
     tcase_add_test(tcase, the_longest_key_fits);
     tcase_add_test(tcase, the_first_cookie_of_a_name_counts);
     tcase_add_test(tcase, a_long_value_leaves_room_for_the_address);
+    tcase_add_test(tcase, credentials_with_words_that_only_some_servers_drop_are_refused);
     tcase_add_test(tcase, credentials_too_long_to_be_normalised_are_refused);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
