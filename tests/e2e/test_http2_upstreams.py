@@ -80,7 +80,7 @@ def test_requests_at_a_time_share_a_connection(start, start_server, connect):
     for i, stream in enumerate(streams):
         assert client.answer(stream).body == b"/%d" % i
     assert len(server.peers) == 1
-    assert all(line["upstream"] == server.url for line in proxy.log_lines(30))
+    assert all((line["upstream"], line["server_http"]) == (server.url, "2") for line in proxy.log_lines(30))
 
 
 def test_the_streams_that_the_server_grants_are_kept_to(start, start_server, connect):

@@ -93,8 +93,9 @@ struct exchange {
     bool is_client_blocked;         /* response bytes wait for the client */
     bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
     bool is_request_blocked;        /* request bytes wait for the upstream */
-    bool is_event_stream;           /* the answer may be silent for long */
+    bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
+    bool is_event_stream;           /* the answer may be silent for long */
     bool has_client_ended;          /* its side: it may still read, or be gone */
     bool is_upgrade_offered;        /* the request offers the server a switch of protocols */
     bool has_upstream_ended;        /* its side of the tunnel */
@@ -109,10 +110,9 @@ struct exchange {
     uint64_t queued_us;          /* in QUEUE */
     uint64_t connect_started_us; /* monotonic */
     uint64_t upstream_us;        /* from the choice of a server to its response's head */
-    uint64_t request_bytes;      /* of the body and of a tunnel */
-    uint64_t response_bytes;     /* likewise */
-    const char *fault;           /* for the access log: static, or in the arena; NULL: none */
-    enum answer_end end;         /* the side that ended it; ANSWER_WHOLE: none yet */
+    uint64_t request_bytes, response_bytes; /* of the body and of a tunnel */
+    const char *fault;   /* for the access log: static, or in the arena; NULL: none */
+    enum answer_end end; /* the side that ended it; ANSWER_WHOLE: none yet */
 
     /* exchange_init() does not clear the members below: they are large, and written before read. */
     struct field *fields; /* the request's, then the response's */

@@ -253,6 +253,9 @@ static void add_upstream(struct access_line *line, const struct exchange *exchan
             access_line_add_text(line, LINE_UPSTREAM, server->endpoint->text);
         }
         access_line_add_number(line, LINE_UPSTREAM_US, exchange->upstream_us);
+        if (UNLIKELY(exchange->is_server_http2)) {
+            access_line_add_word(line, LINE_SERVER_HTTP, SPAN("2"));
+        }
     }
 }
 

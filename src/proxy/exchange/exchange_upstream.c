@@ -55,6 +55,7 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
     upstream_end_head(upstream, &head, exchange->request.body == BODY_CHUNKED);
     exchange->is_request_sent = exchange->request.body == BODY_NONE;
     exchange->is_request_blocked = false;
+    exchange->is_server_http2 = upstream->stream_ops != NULL;
     exchange_enter_state(exchange, EXCHANGE_FORWARD);
     counter_up(&upstream_server_meters(exchange->server)->requests);
     if (exchange->is_request_sent) {

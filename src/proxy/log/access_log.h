@@ -53,6 +53,7 @@
     X(QUEUED_US, "queued_us")                                                                      \
     X(UPSTREAM, "upstream")                                                                        \
     X(UPSTREAM_US, "upstream_us")                                                                  \
+    X(SERVER_HTTP, "server_http")                                                                  \
     X(ID, "id")                                                                                    \
     X(IN, "in")                                                                                    \
     X(OUT, "out")                                                                                  \

@@ -150,6 +150,14 @@ START_TEST(a_served_request_is_one_line_of_logfmt)
 }
 END_TEST
 
+START_TEST(a_server_of_http_2_is_told)
+{
+    fill_in_request();
+    exchange->is_server_http2 = true;
+    ck_assert_ptr_nonnull(strstr(line_of(LOG_FORMAT_LOGFMT), " upstream_us=700 server_http=2 id="));
+}
+END_TEST
+
 START_TEST(the_same_is_one_object_of_json)
 {
     fill_in_request();
@@ -443,6 +451,7 @@ int main(void)
 
     tcase_add_checked_fixture(lines, set_up, tear_down);
     tcase_add_test(lines, a_served_request_is_one_line_of_logfmt);
+    tcase_add_test(lines, a_server_of_http_2_is_told);
     tcase_add_test(lines, the_same_is_one_object_of_json);
     tcase_add_test(lines, a_denial_names_its_limit_and_who_was_counted);
     tcase_add_test(lines, without_a_decision_the_failure_is_named);
