@@ -185,6 +185,10 @@ MUST_USE bool route_limits_hold(const struct route *route, const struct route *o
  * with it. Unlike !route_limits_hold(), a stricter limit of @route does for one that it lacks. */
 MUST_USE bool route_limits_are_laxer(const struct route *route, const struct route *other);
 
+/* Whether @route too asks for the token that @other asks for, and drops the fields of requests that
+ * @other removes or sets. */
+MUST_USE bool route_checks_hold(const struct route *route, const struct route *other);
+
 /* Whether the key of an enforced limit of @route reads the path. */
 MUST_USE bool route_limits_read_path(const struct route *route);
 

@@ -314,19 +314,20 @@ static const struct route *match_unresolved(const struct policy *policy,
 }
 
 /* Whether the policy protects @other, the route of an alternative reading, from requests of @route:
- * @other is earlier, has limits that @route does not have, or responds instead of the server. A 404
- * response protects nothing: most policies end with one. */
+ * @other is earlier, has limits or checks that @route does not have, or responds instead of the
+ * server. A 404 response protects nothing: most policies end with one. */
 static bool is_guarded(const struct route *route, const struct route *other)
 {
     if (other == NULL || other == route) {
         return false;
     }
     return other->index < route->index || !route_limits_hold(route, other) ||
+           !route_checks_hold(route, other) ||
            (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND);
 }
 
 /* Whether @raw leads elsewhere on a server that matches paths as they are written, to a route whose
- * limits @route would avoid, or that responds instead of the server. */
+ * limits or checks @route would avoid, or that responds instead of the server. */
 static bool is_laxer_than_written(const struct policy *policy, struct request_view *request,
                                   const struct route *route)
 {
@@ -335,7 +336,7 @@ static bool is_laxer_than_written(const struct policy *policy, struct request_vi
     }
     const struct route *other = first_match(policy, request);
     return other != NULL && other != route &&
-           (route_limits_are_laxer(route, other) ||
+           (route_limits_are_laxer(route, other) || !route_checks_hold(route, other) ||
             (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND));
 }
 

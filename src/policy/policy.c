@@ -215,6 +215,27 @@ bool route_limits_are_laxer(const struct route *route, const struct route *other
     return false;
 }
 
+/* Whether @edits drop each field that @others drop, to remove or to replace it. */
+static bool drop_all_of(const struct field_edits *edits, const struct field_edits *others)
+{
+    for (size_t i = 0; i < others->n_names; i++) {
+        const struct field field = {.name = others->names[i], .id = FIELD_OTHER};
+        if (!field_edits_drop(edits, &field)) {
+            return false;
+        }
+    }
+    return (others->known & ~edits->known) == 0;
+}
+
+bool route_checks_hold(const struct route *route, const struct route *other)
+{
+    static const struct field_edits NONE;
+    const struct field_edits *edits = route->edits != NULL ? &route->edits->request : &NONE;
+    const bool has_token =
+        !other->requires_token || (route->requires_token && route->jwt == other->jwt);
+    return has_token && (other->edits == NULL || drop_all_of(edits, &other->edits->request));
+}
+
 static bool reads_path(const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {

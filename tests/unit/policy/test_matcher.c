@@ -412,6 +412,7 @@ static bool is_taken_as_written(const char *limits, const char *rest, const char
     text_add_format(&policy_text,
                     "listen: 127.0.0.1:0\n"
                     "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+                    "jwt: {a: {secret: 01234567890123456789012345678901, issuer: i}}\n"
                     "limits:\n"
                     "  few: {key: client.ip, rate: 9/s}\n"
                     "  shadowed: {key: client.ip, rate: 1/s, shadow: true}\n"
@@ -465,6 +466,34 @@ START_TEST(rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused)
         !is_taken_as_written("limits: [fewer]", "limits: [few], cost: 2, upstream: api", target));
     ck_assert(
         !is_taken_as_written("limits: [few]", "limits: [few, at-once], upstream: api", target));
+}
+END_TEST
+
+START_TEST(rule_78_a_route_that_asks_for_tokens_or_edits_fields_is_stricter)
+{
+    static const char *const strict[] = {
+        "jwt: {required: true}",
+        "request: {remove: [X-User]}",
+        "request: {set: {X-User: a}}",
+        "request: {remove: [Cookie]}",
+    };
+    static const char *const all[] = {
+        "limits: [], jwt: {required: true}, request: {remove: [x_user, cookie]}",
+        "limits: [few], jwt: {required: true}, request: {set: {X-User: b, Cookie: c}}",
+    };
+    const char *target = UNUSUAL[_i];
+    char rest[256];
+    for (size_t i = 0; i < ARRAY_LEN(strict); i++) {
+        snprintf(rest, sizeof(rest), "limits: [], %s, upstream: api", strict[i]);
+        ck_assert_msg(!is_taken_as_written("limits: []", rest, target), "%s", rest);
+        ck_assert_msg(is_taken_as_written("limits: []", rest, "/v1/@me"), "%s", rest);
+        for (size_t j = 0; j < ARRAY_LEN(all); j++) {
+            ck_assert_msg(is_taken_as_written(all[j], rest, target), "%s %s", all[j], rest);
+        }
+    }
+    ck_assert(is_taken_as_written(
+        "limits: []",
+        "limits: [], response: {remove: [X-A]}, jwt: {required: false}, upstream: api", target));
 }
 END_TEST
 
@@ -734,6 +763,8 @@ int main(void)
     tcase_add_test(tcase, rule_72_such_letters_are_one_key_where_case_is_ignored);
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused, 0,
+                        ARRAY_LEN(UNUSUAL));
+    tcase_add_loop_test(tcase, rule_78_a_route_that_asks_for_tokens_or_edits_fields_is_stricter, 0,
                         ARRAY_LEN(UNUSUAL));
     tcase_add_test(tcase, rule_78_a_path_that_is_the_same_route_as_written_is_taken);
     tcase_add_loop_test(tcase, rule_69_an_encoded_slash_never_leads_around_a_later_stricter_route,
