@@ -16,6 +16,7 @@
     X(TIMEOUT, "timed out")                                                                        \
     X(UNREACHABLE, "unreachable")                                                                  \
     X(REFUSED, "refused by the store")                                                             \
+    X(CROWDED, "too many decisions of this client")                                                \
     X(IN_USE, "already in use")                                                                    \
     X(IO, "input or output failed")
 

@@ -34,6 +34,37 @@ MUST_USE enum status coalesce_store_new(struct loop *loop, struct store *below,
                                         uint64_t deadline_us, struct coalesce_meters *meters,
                                         struct store **store);
 
+/* --- client_queue --- */
+
+/* A client queue and its call counter: one client (an IPv4 address, or an IPv6 /48) has at most
+ * CLIENT_CALLS_MAX calls in flight, so that its decisions do not delay those of others until they
+ * fail. Further decisions of it wait in order, each until a call of the client has ended. Beside
+ * these calls, CLIENT_CALLS_FREE are counted to no client, whoever makes them: where few calls are
+ * in flight nothing need be counted.
+ *
+ * A decision that joins a call of others does not wait. A decision that finds CLIENT_WAITERS_MAX
+ * waiters, or has waited for CLIENT_WAIT_US, gets STATUS_CROWDED: nothing was asked, so it is no
+ * failure of the store below. The time of waiting counts towards no other deadline. Decisions
+ * without a client are neither counted nor delayed. */
+
+enum {
+    CLIENT_CALLS_FREE = 8,
+    CLIENT_CALLS_MAX = 16,
+    CLIENT_WAITERS_MAX = 1024,
+    CLIENT_WAIT_US = 1000 * 1000,
+};
+
+/* Makes the store that counts calls, over @below, which it owns, for @loop's thread.
+ * STATUS_NO_MEMORY: nothing is owned. */
+MUST_USE enum status call_counter_new(struct loop *loop, struct store *below, struct store **store);
+
+/* Makes the store that lets decisions wait, over @below, which it owns. @call_counter is @below or
+ * lies under it. The store counts in @meters, borrowed; NULL: nowhere. STATUS_NO_MEMORY: nothing is
+ * owned. */
+MUST_USE enum status client_queue_new(struct loop *loop, struct store *below,
+                                      struct store *call_counter,
+                                      struct client_queue_meters *meters, struct store **store);
+
 /* --- denial_cache --- */
 
 /* A denial cache: repeats denials of the store below until their retry_after, for at most one
@@ -74,7 +105,7 @@ void denial_cache_clear(struct store *store);
 /* --- fallback_store --- */
 
 /* A fallback store: a shared store over an embedded one. Decisions that the shared store cannot
- * make follow the on_failure setting of each limit.
+ * make follow the on_failure setting of each limit, but for STATUS_CROWDED, which stays.
  *
  * If the limits of a request differ: deny wins; local is judged in the embedded store, with the
  * limit divided by the number of proxies; allow is skipped. A skipped charge gets a verdict that

@@ -17,82 +17,18 @@
 #include "base/status.h"
 #include "limit/limit.h"
 #include "store/charge.h"
-#include "store/redis_fault.h"
+#include "store/decision.h"
 
 enum store_outcome {
     STORE_ANSWERED, /* the answer is in the decision; on_answer will not be called */
     STORE_PENDING,  /* on_answer will be called once, later, from the loop, unless cancelled */
 };
 
-/* The origin of a decision. */
-enum decision_source {
-    DECISION_MEMORY, /* the embedded store, because the policy names no other */
-    DECISION_REDIS,
-    DECISION_CACHE,   /* the denial cache: Redis denied less than a second ago, and still would */
-    DECISION_LOCAL,   /* the embedded store at its share, because Redis could not answer */
-    DECISION_SKIPPED, /* no store: Redis could not answer and all limits say allow */
-    DECISION_BAN,     /* a ban, see store/bans.h: no store was asked */
-    DECISION_MISSING, /* no store: a limit denies requests that lack its key */
-};
-enum { DECISION_SOURCES = DECISION_MISSING + 1 };
-
-/* The name of @source in logs and metrics: "memory", "redis", … */
-struct span decision_source_name(enum decision_source source);
-
 /* A correction of a charge, or a change of a slot. */
 enum settlement_kind {
     SETTLE_COST,    /* the charge is corrected by delta units */
     SETTLE_RELEASE, /* the slot is given back */
     SETTLE_RENEW,   /* the slot is kept for another lease */
-};
-
-/* The purpose of a decision. */
-enum decision_aim {
-    DECISION_ADMIT, /* judge, and charge all limits if all enforced ones allow */
-    DECISION_JUDGE, /* report the state of the limits for such a request, and change nothing */
-    DECISION_DENY,  /* the request is already denied: charge the limits that count such requests */
-};
-
-struct store;
-struct decision;
-
-typedef void (*decision_on_answer)(struct decision *decision);
-typedef void (*decision_on_each)(struct decision *decision, size_t i);
-
-enum { DECISION_FRAMES_MAX = 5 };
-
-struct decision {
-    struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
-    size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
-    enum decision_aim aim;
-    uint64_t now_us; /* time of the request, monotonic; 0: a store that needs it reads the clock */
-
-    /* Number of identical requests that this decision covers, including itself. They are decided
-     * one after another at one time. 0: itself alone. Not every store and limit supports it: see
-     * store_takes_identical(). While on_each(@i) runs, the answer to request @i is in allowed and
-     * the charges. on_each is called once per request, in order, from 0 again if the call had to be
-     * sent again, and may not ask a store. Then the decision is answered as usual: if status is not
-     * STATUS_OK, no request was decided. */
-    size_t batch_size;
-    decision_on_each on_each;
-
-    /* The answer. status: STATUS_OK; _TIMEOUT, _UNREACHABLE, _REFUSED, _INVALID (a malformed
-     * reply), _FULL, _NO_MEMORY: no decision could be made, and verdicts are undefined. */
-    enum status status;
-    bool allowed; /* if STATUS_OK: all enforced (not shadow) limits allow; DECISION_DENY: false */
-    enum decision_source source;
-    enum status failure;    /* why the source is LOCAL or SKIPPED; STATUS_OK otherwise */
-    enum redis_fault fault; /* of the shared store; REDIS_FAULT_NONE: none, or none is known */
-
-    /* For stores only. */
-    uint64_t asked_us; /* set by the denial cache: when it asked the store below, monotonic */
-    struct {
-        struct store *store; /* the store that was asked */
-        decision_on_answer on_answer;
-        void *state; /* of that store, for this decision */
-    } frames[DECISION_FRAMES_MAX];
-    size_t n_frames;
-    void *context; /* the caller's */
 };
 
 /* A settlement of one charge. limit, key, charged_at_us, slot, overflowed and instances are those
@@ -109,10 +45,6 @@ struct settlement {
     enum decision_source source; /* the store that charged and receives the settlement */
 };
 
-/* Why the asked store did not make @decision: the name of its fault, or of @status if no fault is
- * known. A word for logs and answers. */
-const char *decision_fault_name(const struct decision *decision, enum status status);
-
 struct store_operation;
 
 /* The operations of a kind of store. One that is NULL is left to the store below; where there is
@@ -124,6 +56,9 @@ struct store_ops {
     void (*cancel)(struct store *store, struct decision *decision);
     /* Whether requests identical to @decision can be one decision. NULL: no. */
     bool (*takes_identical)(const struct store *store, const struct decision *decision);
+    /* Whether @decision would join a call that is under way or about to be sent, and so make none
+     * of its own. NULL: no. */
+    bool (*joins)(struct store *store, const struct decision *decision);
     /* NULL: charges stay, and slots are released when their lease ends. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
     bool (*can_settle)(struct store *store, const struct settlement *settlement); /* NULL: yes */
@@ -150,8 +85,21 @@ struct store {
 MUST_USE enum store_outcome store_decide(struct store *store, struct decision *decision,
                                          decision_on_answer on_answer);
 
+/* For stores: leaves @decision, whose innermost frame is that of @store, to the store below. @store
+ * takes no part in it any more: neither the answer nor a cancellation reaches it. */
+MUST_USE static inline enum store_outcome store_hand_on(struct store *store,
+                                                        struct decision *decision)
+{
+    struct store *below = store->below;
+    decision->frames[decision->n_frames - 1].store = below;
+    return below->ops->decide(below, decision);
+}
+
 /* Whether @store can decide several requests identical to @decision as one, see batch_size. */
 bool store_takes_identical(const struct store *store, const struct decision *decision);
+
+/* Whether @decision would join a call of @store that other decisions have caused. */
+bool store_joins(struct store *store, const struct decision *decision);
 
 /* Cancels a pending decision: on_answer is not called, and the memory of @decision may be reused at
  * once. A charge that the store still makes stays. */

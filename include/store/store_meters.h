@@ -38,10 +38,17 @@ struct denial_cache_meters {
     struct counter evictions; /* valid cached verdicts dropped to make room for other keys */
 };
 
+/* Counters of the client queue. */
+struct client_queue_meters {
+    struct counter waits;   /* decisions that waited since their client had too many in flight */
+    struct counter refused; /* of them, those that were given up, and those that found no room */
+};
+
 struct store_meters {
     struct store_node_meters nodes[STORE_NODES_MAX];
     struct coalesce_meters coalesce;
     struct denial_cache_meters denial_cache;
+    struct client_queue_meters client_queue;
 };
 
 #endif /* SLUICE_STORE_STORE_METERS_H */

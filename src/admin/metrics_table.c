@@ -348,6 +348,11 @@ const struct metric METRICS[] = {
             SUM(store.denial_cache.answers)),
     COUNTER("denial_cache_evictions_total", "Remembered denials that still held and made room.",
             SUM(store.denial_cache.evictions)),
+    COUNTER("client_queue_waits_total",
+            "Decisions that waited since their client had too many in flight.",
+            SUM(store.client_queue.waits)),
+    COUNTER("client_queue_refusals_total", "Requests that were refused since they waited too long.",
+            SUM(store.client_queue.refused)),
 
     /* --- the embedded store --- */
     GAUGE("embedded_store_keys", "Keys in the embedded store.", NUMBER(memory.n_keys)),

@@ -34,6 +34,11 @@ bool store_takes_identical(const struct store *store, const struct decision *dec
     return store->below != NULL && store_takes_identical(store->below, decision);
 }
 
+bool store_joins(struct store *store, const struct decision *decision)
+{
+    return store->ops->joins != NULL && store->ops->joins(store, decision);
+}
+
 void store_cancel(struct decision *decision)
 {
     store_cancel_below(decision, 0);

@@ -1,7 +1,9 @@
 """Equal requests travel as one call, denials are remembered for a second: what Redis is spared, and
 that nothing else changes."""
 
+import collections
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -10,6 +12,7 @@ import time
 import pytest
 
 from harness import message
+from harness.admin import Admin, addresses
 from harness.rush import N_CONNECTIONS, ask_all_at_once
 from harness.wait import rest_of_window, until
 
@@ -323,3 +326,73 @@ def test_the_cache_can_be_switched_off(start, start_redis):
     with proxy.connect() as client:
         assert [client.ask(path="/own").status for _ in range(5)] == [204] + [429] * 4
     assert sources(proxy, "/own", 5) == ["redis"] * 5
+
+
+# --- one client among others ---
+
+N_CALLS = 24  # of one client at a time: 16, and 8 that are counted to nobody
+
+
+def start_keyed(start, redis, top=""):
+    """Each request has a key of its own. What waits for Redis is in no hurry; what fails is let in."""
+    return wait_for_links(start(f"""
+        workers: 1
+        {top}
+        store: {{redis: '{redis.url}', deadline: 1m, on_failure: allow}}
+        limits: {{own: {{key: header.x-key, rate: 1000/day, charge_on: [401]}}}}
+        routes: [{{limits: [own], respond: {{status: 204}}}}]
+    """), 1)
+
+
+KEYS = itertools.count()
+
+
+def get(path, *fields):
+    return "".join([f"GET {path} HTTP/1.1\r\nHost: a\r\nX-Key: {next(KEYS)}\r\n", *fields,
+                    "\r\n"]).encode()
+
+
+def test_one_client_has_so_many_decisions_in_flight_and_is_refused_beyond(start, start_redis):
+    redis = start_redis()
+    proxy = start_keyed(start, redis, "admin: 127.0.0.1:0")
+    with paused(redis):
+        flood = [proxy.send(get("/flood")) for _ in range(N_CALLS + 6)]
+        other = proxy.connect(source="127.0.0.2")
+        other.send(get("/other"))
+        lines = proxy.lines_of("/flood", 6)
+        assert {line["failure"] for line in lines} == {"too many decisions of this client"}
+        assert {line["status"] for line in lines} == {"503"}, "whatever on_failure says"
+        assert other.is_quiet(0.02), "it waits for Redis alone"
+    assert other.read().status == 204
+    statuses = collections.Counter(client.read().status for client in flood)
+    assert statuses == {204: N_CALLS, 503: 6}
+    assert proxy.lines_of("/other", 1)[0]["source"] == "redis"
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    assert "\nsluice_client_queue_waits_total 6\n" in page
+    assert "\nsluice_client_queue_refusals_total 6\n" in page
+    assert "\nsluice_store_breaker_openings_total{node=" in page
+    assert "breaker opened" not in proxy.stderr()
+
+
+def test_clients_of_a_trusted_proxy_are_told_apart(start, start_redis):
+    redis = start_redis()
+    proxy = start_keyed(start, redis, "trusted_proxies: [127.0.0.1]")
+    with paused(redis):
+        clients = [proxy.send(get("/behind", f"X-Forwarded-For: 192.0.2.{i % 2}\r\n"))
+                   for i in range(N_CALLS + 16)]
+        nameless = [proxy.send(get("/nameless")) for _ in range(N_CALLS + 6)]
+        flood = [proxy.send(get("/flood", "X-Forwarded-For: 192.0.2.0\r\n"))
+                 for _ in range(6)]
+        assert {line["status"] for line in proxy.lines_of("/flood", 6)} == {"503"}
+    assert {client.read().status for client in clients + nameless} == {204}
+    assert {client.read().status for client in flood} == {503}
+
+
+def test_what_waits_for_its_turn_is_decided_by_redis(start, start_redis):
+    redis = start_redis()
+    proxy = start_keyed(start, redis)
+    with paused(redis):
+        clients = [proxy.send(get("/wait")) for _ in range(3 * N_CALLS)]
+        assert all(client.is_quiet(0.001) for client in clients)
+    assert {client.read().status for client in clients} == {204}
+    assert sources(proxy, "/wait", 3 * N_CALLS) == ["redis"] * (3 * N_CALLS)

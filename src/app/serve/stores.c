@@ -285,8 +285,8 @@ enum status stores_sync(struct store_plan *plan, struct loop *loop,
     return replica_sync_new(loop, &options, sync);
 }
 
-/* Lay over *@store, which is freed on failure, what spares it calls. */
-static enum status add_thrift(const struct store_plan *plan, struct loop *loop,
+/* Lay over *@store, which is freed on failure, what spares it calls and shares it fairly. */
+static enum status add_layers(const struct store_plan *plan, struct loop *loop,
                               struct store_meters *meters, struct store **store)
 {
     const struct store_section *section = &plan->section;
@@ -294,10 +294,15 @@ static enum status add_thrift(const struct store_plan *plan, struct loop *loop,
         .meters = meters != NULL ? &meters->denial_cache : NULL,
         .n_forgets = &plan->stores->redis.n_forgets,
     };
-    enum status status = STATUS_OK;
-    if (section->coalesce) {
+    enum status status = call_counter_new(loop, *store, store);
+    struct store *const call_counter = *store;
+    if (status == STATUS_OK && section->coalesce) {
         status = coalesce_store_new(loop, *store, section->deadline_us,
                                     meters != NULL ? &meters->coalesce : NULL, store);
+    }
+    if (status == STATUS_OK) {
+        status = client_queue_new(loop, *store, call_counter,
+                                  meters != NULL ? &meters->client_queue : NULL, store);
     }
     if (status == STATUS_OK && section->denial_cache) {
         status = denial_cache_new(*store, &options, store);
@@ -325,7 +330,7 @@ enum status stores_make(struct store_plan *plan, const struct policy *policy, st
     struct store *redis;
     enum status status = make_shared(section, loop, &options, &redis);
     if (status == STATUS_OK) {
-        status = add_thrift(plan, loop, meters, &redis);
+        status = add_layers(plan, loop, meters, &redis);
     }
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {

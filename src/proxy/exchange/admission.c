@@ -251,7 +251,7 @@ enum admission_result admission_prepare(struct admission *admission,
                                         const struct route *route,
                                         const struct request_view *request, struct arena *arena)
 {
-    admission->decision = (struct decision){.charges = admission->charges};
+    decision_init(&admission->decision, admission->charges, 0);
     admission->is_complete = true;
     admission->has_several = false;
     admission->lacked = NULL;

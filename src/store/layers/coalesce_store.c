@@ -358,17 +358,16 @@ static enum store_outcome depart(struct batch *batch, uint64_t now_us)
 {
     struct coalesce_store *store = batch->store;
     const size_t n = join(batch);
-    batch->call = (struct decision){
-        .charges = batch->charges,
-        .n_charges = batch->call.n_charges,
-        .batch_size = n,
-        .on_each = on_each,
-        .context = batch,
-        .now_us = now_us,
-    };
+    struct decision *call = &batch->call;
+    decision_init(call, batch->charges, call->n_charges);
+    call->batch_size = n;
+    call->on_each = on_each;
+    call->context = batch;
+    call->now_us = now_us;
+    call->client = waiter_of(batch->in_batch.next)->decision->client;
     counter_up(&store->meters->calls);
     counter_add(&store->meters->batched, n > 1 ? n : 0);
-    return store_decide(store->store.below, &batch->call, on_complete);
+    return store_decide(store->store.below, call, on_complete);
 }
 
 static void answer_or_part(struct batch *batch)
@@ -535,6 +534,13 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     return fly(coalesce, decision, hash);
 }
 
+static bool joins(struct store *store, const struct decision *decision)
+{
+    struct coalesce_store *coalesce = coalesce_store_of(store);
+    return is_gatherable(coalesce, decision) &&
+           find_batch(coalesce, hash_charges(coalesce, decision)) != NULL;
+}
+
 static void cancel(struct store *store, struct decision *decision)
 {
     struct waiter *waiter = decision->frames[decision->n_frames - 1].state;
@@ -599,6 +605,7 @@ static void free_coalesce(struct store *store)
 static const struct store_ops COALESCE_OPS = {
     .name = "coalesce",
     .decide = decide,
+    .joins = joins,
     .cancel = cancel,
     .remove_limits = remove_limits,
     .free = free_coalesce,

@@ -1,4 +1,5 @@
-/* Decisions of the shared store pass through. If it fails, on_failure of the limits decides: any
+/* Decisions of the shared store pass through, as do those that it refuses since their client asks
+ * too much at once (STATUS_CROWDED). If it fails, on_failure of the limits decides: any
  * limit says deny ─► the failure stays; otherwise limits that say local ─► judged in the embedded
  * store, at their share; the others ─► skipped. Settlements go to the store that charged. */
 
@@ -148,7 +149,8 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
 /* The shared store has answered @decision. */
 static void finish(struct fallback_store *fallback, struct decision *decision)
 {
-    if (decision->status != STATUS_OK && !is_denied(decision)) {
+    if (decision->status != STATUS_OK && decision->status != STATUS_CROWDED &&
+        !is_denied(decision)) {
         judge_locally(fallback, decision);
     }
 }
