@@ -178,3 +178,47 @@ def test_a_session_ends_with_the_rules_that_it_was_made_under(start, authority, 
     reload(proxy, ECHO, listener(authority, rules[1], "process"))
     with pytest.raises((ssl.SSLError, ConnectionError)):  # a full handshake, whose certificate does not verify
         ask(proxy, context, session, "two.test")
+
+
+PSK_MODES_DHE = bytes.fromhex("002d00020101")  # psk_key_exchange_modes: psk_dhe_ke
+PSK_MODES_ONLY = bytes.fromhex("002d00020100")  # psk_ke: without a new key exchange
+SERVER_HELLO, PRE_SHARED_KEY = 2, 0x0029
+
+
+def read_exactly(sock, n):
+    data = b""
+    while len(data) < n:
+        data += sock.recv(n - len(data)) or pytest.fail("the proxy closed")
+    return data
+
+
+def server_hello(proxy, context, session, change):
+    """The numbers of the extensions that answer a ClientHello with @session."""
+    sent = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="one.test", session=session)
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = sent.read()
+    assert hello.count(PSK_MODES_DHE) == 1
+    with Client(proxy.address) as raw:
+        raw.sock.sendall(change(hello))
+        kind, *_, high, low = read_exactly(raw.sock, 5)
+        answer = read_exactly(raw.sock, high << 8 | low)
+    assert (kind, answer[0]) == (22, SERVER_HELLO)
+    at = 4 + 2 + 32 + 1 + answer[38] + 2 + 1  # behind the random, the session's id, cipher and compression
+    end = at + 2 + int.from_bytes(answer[at:at + 2], "big")
+    at, found = at + 2, []
+    while at < end:
+        found.append(int.from_bytes(answer[at:at + 2], "big"))
+        at += 4 + int.from_bytes(answer[at + 2:at + 4], "big")
+    return found
+
+
+def test_a_session_is_never_resumed_without_a_new_key_exchange(start, authority, secret):
+    """So a secret that is stolen later does not open what was said over resumed sessions."""
+    proxy = start(f"listen: {listener(authority)}\n" + with_secrets(secret("tickets", new_secret())))
+    context = context_of(authority)
+    _, session = ask(proxy, context)
+    assert PRE_SHARED_KEY in server_hello(proxy, context, session, lambda hello: hello)
+    without = server_hello(proxy, context, session, lambda hello: hello.replace(PSK_MODES_DHE, PSK_MODES_ONLY))
+    assert without and PRE_SHARED_KEY not in without
