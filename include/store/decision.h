@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/span.h"
 #include "base/status.h"
 #include "store/charge.h"
 #include "store/redis_fault.h"
 
-struct address;
 struct store;
 struct decision;
 
@@ -49,9 +49,9 @@ struct decision {
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
     enum decision_aim aim;
     uint64_t now_us; /* time of the request, monotonic; 0: a store that needs it reads the clock */
-    /* Who asks, so that one client does not delay the decisions of others; borrowed until the
-     * answer. NULL: not known, or behind it are many clients. */
-    const struct address *client;
+    /* Who asks, so that one client does not delay the decisions of others. ADDRESS_NONE: not known,
+     * or many clients are behind it. */
+    struct address client;
 
     /* Number of identical requests that this decision covers, including itself. They are decided
      * one after another at one time. 0: itself alone. Not every store and limit supports it: see

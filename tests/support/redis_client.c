@@ -78,10 +78,12 @@ static void on_answer(struct decision *decision)
     question->took_us = clock_monotonic_us() - question->took_us;
 }
 
-void redis_client_ask(struct redis_client *client, struct redis_question *question, uint32_t cost)
+static void ask(struct redis_client *client, struct redis_question *question, uint32_t cost,
+                struct address address)
 {
     *question = (struct redis_question){
         .charge = {.limit = &limit, .key = SPAN("{a}"), .cost = cost},
+        .decision = {.client = address},
         .took_us = clock_monotonic_us(),
     };
     question->decision.charges = &question->charge;
@@ -91,6 +93,17 @@ void redis_client_ask(struct redis_client *client, struct redis_question *questi
         question->at_once = true;
         on_answer(&question->decision);
     }
+}
+
+void redis_client_ask(struct redis_client *client, struct redis_question *question, uint32_t cost)
+{
+    ask(client, question, cost, (struct address){.family = ADDRESS_NONE});
+}
+
+void redis_client_ask_of(struct redis_client *client, struct redis_question *question,
+                         const struct address *address)
+{
+    ask(client, question, 1, *address);
 }
 
 enum status redis_client_decide(struct redis_client *client, struct redis_question *question)

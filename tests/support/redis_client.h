@@ -41,6 +41,9 @@ void redis_client_await_connects(struct redis_client *client, uint64_t n_connect
 
 /* Ask to charge @cost on the key "{a}"; redis_client_await(&question->answered) for the answer. */
 void redis_client_ask(struct redis_client *client, struct redis_question *question, uint32_t cost);
+/* The same with a cost of 1, of the client at @address. */
+void redis_client_ask_of(struct redis_client *client, struct redis_question *question,
+                         const struct address *address);
 /* Ask and await; returns the status. */
 enum status redis_client_decide(struct redis_client *client, struct redis_question *question);
 

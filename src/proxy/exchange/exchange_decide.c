@@ -160,20 +160,16 @@ static void on_answer(struct decision *decision)
     on_answered(exchange, clock_monotonic_us());
 }
 
-/* The client that a decision is counted to; NULL: none, since it is not known, or is a trusted
- * proxy that named no client. */
-static const struct address *client_to_count(const struct exchange *exchange)
+/* Set the client that the decision is counted to: none if it is not known, or is a trusted proxy
+ * that named no client. */
+static void name_client(struct exchange *exchange)
 {
     const struct policy *policy = exchange->config->policy;
     const struct request_view *view = &exchange->evaluation.view;
-    if (view->client.family == ADDRESS_NONE) {
-        return NULL;
+    if (LIKELY(!view->peer_is_trusted) ||
+        !address_is_in(&view->client, policy->trusted_proxies, policy->n_trusted_proxies)) {
+        exchange->admission.decision.client = view->client;
     }
-    if (UNLIKELY(view->peer_is_trusted) &&
-        address_is_in(&view->client, policy->trusted_proxies, policy->n_trusted_proxies)) {
-        return NULL;
-    }
-    return &view->client;
 }
 
 static void decide(struct exchange *exchange, uint64_t now_us)
@@ -183,7 +179,7 @@ static void decide(struct exchange *exchange, uint64_t now_us)
     decision->context = exchange;
     exchange->decide_us = now_us;
     decision->now_us = now_us;
-    decision->client = client_to_count(exchange);
+    name_client(exchange);
     switch (store_decide(exchange->config->store, decision, on_answer)) {
     case STORE_ANSWERED:
         on_answered(exchange, now_us); /* from memory: the clock is not read again */

@@ -246,12 +246,12 @@ static void on_answer(struct decision *decision)
 static enum store_outcome count(struct store *store, struct decision *decision)
 {
     struct call_counter *counter = counter_of(store);
-    if (decision->client == NULL) {
+    if (decision->client.family == ADDRESS_NONE) {
         return store_hand_on(store, decision);
     }
     struct client *client = NULL; /* as the state of a new frame */
     if (UNLIKELY(counter->n_free >= CLIENT_CALLS_FREE)) {
-        client = begin_call(counter, decision->client);
+        client = begin_call(counter, &decision->client);
         decision->frames[decision->n_frames - 1].state = client;
     }
     counter->n_free += client == NULL;
@@ -365,8 +365,8 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     struct client_queue *queue = queue_of(store);
     struct call_counter *counter = queue->counter;
     const bool none_waits = counter->n_full == 0 && list_is_empty(&counter->due);
-    if (UNLIKELY(!none_waits) && decision->client != NULL) {
-        struct client *client = find_crowded(counter, decision->client);
+    if (UNLIKELY(!none_waits) && decision->client.family != ADDRESS_NONE) {
+        struct client *client = find_crowded(counter, &decision->client);
         if (client != NULL && !store_joins(store->below, decision)) {
             return wait_in_queue(queue, client, decision);
         }

@@ -1,10 +1,10 @@
 /* Happy path: CLOSED; each successful decision resets the count of failures.
  *
- * Failures: FAILURES_MAX consecutive failures that count, or one after a long silence ─► OPEN.
- * After a late PONG the probe is repeated soon; after an error, when the back-off has passed. No
- * reply at all for silence_max_us() while OPEN ─► the connection is dropped. A failed trial ─►
- * OPEN. When the client of a trial leaves, the next decision is the trial. Changes are logged;
- * single failures are logged at most once a second. */
+ * Failures: REDIS_BREAKER_FAILURES_MAX consecutive failures that count, or one after a long silence
+ * ─► OPEN. After a late PONG the probe is repeated soon; after an error, when the back-off has
+ * passed. No reply at all for silence_max_us() while OPEN ─► the connection is dropped. A failed
+ * trial ─► OPEN. When the client of a trial leaves, the next decision is the trial. Changes are
+ * logged; single failures are logged at most once a second. */
 
 #include "store/redis/redis_breaker.h"
 
@@ -15,7 +15,6 @@
 #include "limit/limit.h"
 
 enum {
-    FAILURES_MAX = 5,
     WAIT_MIN_US = 100 * 1000,
     WAIT_MAX_US = 1000 * 1000,
     SILENCE_MIN_US = 1000 * 1000,
@@ -35,6 +34,12 @@ static const struct {
     [REDIS_BREAKER_TRIAL] = {"trial", TO(CLOSED) | TO(OPEN) | TO(OFF)},
 };
 
+static void forget_failures(struct redis_breaker *breaker)
+{
+    breaker->n_failures = 0;
+    breaker->n_late = 0;
+}
+
 static void set_state(struct redis_breaker *breaker, enum redis_breaker_state next)
 {
     assert(STATES[breaker->state].next & (1u << next));
@@ -43,7 +48,7 @@ static void set_state(struct redis_breaker *breaker, enum redis_breaker_state ne
               STATES[next].name);
     breaker->state = next;
     breaker->is_trial_under_way = false;
-    breaker->n_failures = 0;
+    forget_failures(breaker);
     timer_disarm(&breaker->timer);
 }
 
@@ -218,7 +223,7 @@ bool redis_breaker_note_asked(struct redis_breaker *breaker)
 
 void redis_breaker_note_success(struct redis_breaker *breaker)
 {
-    breaker->n_failures = 0;
+    forget_failures(breaker);
     if (breaker->state == REDIS_BREAKER_CLOSED || breaker->state == REDIS_BREAKER_OFF) {
         return;
     }
@@ -234,18 +239,44 @@ void redis_breaker_note_success(struct redis_breaker *breaker)
     breaker->on_change(breaker->owner);
 }
 
-void redis_breaker_note_failure(struct redis_breaker *breaker, enum redis_fault fault,
-                                struct span said, bool is_trial)
+/* Whether a decision of @client that was in flight at the same time was late, too, and counted. If
+ * not, this one is noted. */
+static bool was_late(struct redis_breaker *breaker, const struct address *client)
 {
-    const bool counts = redis_fault_row(fault)->counts;
+    const uint64_t now_us = clock_monotonic_us();
+    const struct address late = address_of_client(client);
+    for (unsigned i = 0; i < breaker->n_late; i++) {
+        if (address_equals(&breaker->late[i].client, &late) &&
+            now_us - breaker->late[i].at_us < breaker->deadline_us) {
+            return true;
+        }
+    }
+    breaker->late[breaker->n_late++] = (struct redis_late_client){late, now_us};
+    return false;
+}
+
+static bool does_count(struct redis_breaker *breaker, enum redis_fault fault,
+                       const struct address *client)
+{
+    if (fault == REDIS_FAULT_DEADLINE && client->family != ADDRESS_NONE &&
+        breaker->state == REDIS_BREAKER_CLOSED) {
+        return !was_late(breaker, client);
+    }
+    return redis_fault_row(fault)->counts;
+}
+
+void redis_breaker_note_failure(struct redis_breaker *breaker, enum redis_fault fault,
+                                struct span said, const struct address *client, bool is_trial)
+{
     const bool is_running_trial = is_trial && breaker->is_trial_under_way;
     if (breaker->state != REDIS_BREAKER_CLOSED && !is_running_trial) {
         return; /* a decision sent before the state changed: nothing new */
     }
+    const bool counts = does_count(breaker, fault, client);
     breaker->fault = fault;
     log_single(breaker, said);
     breaker->n_failures += counts;
-    if (counts && (is_running_trial || breaker->n_failures >= FAILURES_MAX ||
+    if (counts && (is_running_trial || breaker->n_failures >= REDIS_BREAKER_FAILURES_MAX ||
                    quiet_us(breaker, clock_monotonic_us()) >= silence_max_us(breaker))) {
         open_for(breaker, said);
     } else if (is_running_trial) {

@@ -4,7 +4,9 @@
  *    └───────────────▲─┴───────┘
  *
  * The breaker opens after several consecutive failures of a kind that counts (see
- * store/redis_fault.h). OPEN waits, with back-off and jitter, and then sends a PING. A PONG within
+ * store/redis_fault.h). Of the decisions that one client had in flight at one time only one that
+ * gets no reply in time counts: else each short stall would open the breaker while one client has
+ * many in flight. OPEN waits, with back-off and jitter, and then sends a PING. A PONG within
  * the deadline of a decision leads to TRIAL: one decision is sent, and the others wait for its
  * result. Only a successful decision closes the breaker and resets the back-off. A connection that
  * is made after failures starts in TRIAL, too. */
@@ -15,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -76,6 +79,14 @@ enum redis_breaker_state {
 enum { REDIS_PLACE_BYTES = 512 };
 void redis_log_write_place(struct text *text, const struct redis_store_options *options);
 
+enum { REDIS_BREAKER_FAILURES_MAX = 5 }; /* consecutive ones that count open it */
+
+/* A client whose decision got no reply in time, and when. */
+struct redis_late_client {
+    struct address client;
+    uint64_t at_us;
+};
+
 struct redis_breaker {
     struct redis_connection *connection;       /* borrowed */
     const struct redis_store_options *options; /* borrowed; for the log */
@@ -86,9 +97,11 @@ struct redis_breaker {
     void *owner;
 
     enum redis_breaker_state state;
-    struct timer timer;     /* of the state */
-    enum redis_fault fault; /* of the latest failure */
-    unsigned n_failures;    /* consecutive failures that count */
+    struct timer timer;                                        /* of the state */
+    enum redis_fault fault;                                    /* of the latest failure */
+    unsigned n_failures;                                       /* consecutive failures that count */
+    struct redis_late_client late[REDIS_BREAKER_FAILURES_MAX]; /* of them */
+    unsigned n_late;                                           /* <= n_failures */
     struct redis_backoff backoff;
     bool is_trial_under_way;
     struct redis_call probe;
@@ -117,11 +130,12 @@ static inline bool redis_breaker_admits(const struct redis_breaker *breaker)
 
 /* The owner reports each decision. note_asked: it was sent; returns true when it is the trial, and
  * the caller passes that on as @is_trial. note_success: it was made in time. note_failure: it was
- * not made because of @fault, with Redis's text @said. note_cancelled: it was cancelled. */
+ * not made because of @fault, with Redis's text @said; @client as in struct decision.
+ * note_cancelled: it was cancelled. */
 MUST_USE bool redis_breaker_note_asked(struct redis_breaker *breaker);
 void redis_breaker_note_success(struct redis_breaker *breaker);
 void redis_breaker_note_failure(struct redis_breaker *breaker, enum redis_fault fault,
-                                struct span said, bool is_trial);
+                                struct span said, const struct address *client, bool is_trial);
 void redis_breaker_note_cancelled(struct redis_breaker *breaker, bool is_trial);
 
 #endif /* SLUICE_STORE_REDIS_REDIS_BREAKER_H */

@@ -133,7 +133,7 @@ static void expire(struct redis_ticket *ticket)
     abandon(ticket);
     struct decision *decision = detach(ticket);
     redis_breaker_note_failure(&store->link.breaker, REDIS_FAULT_DEADLINE, SPAN("no reply in time"),
-                               ticket->is_trial);
+                               &decision->client, ticket->is_trial);
     fill_fault(store, decision, REDIS_FAULT_DEADLINE);
     store_answer(decision);
 }
@@ -195,7 +195,8 @@ static void on_fault(struct redis_ticket *ticket, const struct redis_reply *repl
     } else if (store->is_node && is_reported_elsewhere(fault)) {
         redis_link_note_success(&store->link);
     } else {
-        redis_breaker_note_failure(&store->link.breaker, fault, text, ticket->is_trial);
+        redis_breaker_note_failure(&store->link.breaker, fault, text, &ticket->decision->client,
+                                   ticket->is_trial);
     }
     store->fault_text = text;
     answer(ticket, fault);

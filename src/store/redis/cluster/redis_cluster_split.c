@@ -66,7 +66,9 @@ static void begin_part(struct redis_cluster_part *part, struct redis_cluster_tic
                        uint16_t slot, struct charge *charges, size_t n_charges)
 {
     *part = (struct redis_cluster_part){
-        .decision = {.charges = charges, .n_charges = n_charges},
+        .decision = {.charges = charges,
+                     .n_charges = n_charges,
+                     .client = ticket->decision->client},
         .ticket = ticket,
         .slot = slot,
     };

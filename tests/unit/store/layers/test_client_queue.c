@@ -95,7 +95,7 @@ static enum store_outcome ask(size_t i, const struct address *client, const char
     question->decision = (struct decision){.charges = &question->charge,
                                            .n_charges = 1,
                                            .now_us = 1,
-                                           .client = client,
+                                           .client = client != NULL ? *client : (struct address){0},
                                            .context = question};
     return store_decide(store, &question->decision, on_answer);
 }

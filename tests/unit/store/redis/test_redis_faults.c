@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/hash.h"
@@ -18,6 +19,7 @@
 enum {
     DEADLINE_US =
         1500 * 1000, /* where it passes; a link is given up after two of them without a byte */
+    BRISK_US = 600 * 1000,
     SHORT_US = 100 * 1000, /* than anybody waits for a link */
     FEW = 5,               /* open the breaker */
     SOON_US = 10 * 1000 * 1000,
@@ -47,6 +49,12 @@ static void start(void)
 static void start_impatient(void)
 {
     start_with(DEADLINE_US);
+}
+
+/* A stall of one deadline is no silence yet. */
+static void start_brisk(void)
+{
+    start_with(BRISK_US);
 }
 
 static void stop(void)
@@ -221,6 +229,54 @@ START_TEST(a_stopped_server_costs_a_few_decisions_one_deadline_and_then_nothing)
     ck_assert_uint_eq(redis_store_count(client.store).n_late_replies, 5);
     ck_assert_uint_eq(question.charge.verdict.remaining, 994);
     ck_assert_uint_eq(redis_store_count(client.store).n_connects, 1);
+}
+END_TEST
+
+/* Stop the server, ask @n_each questions of each of @n_clients at once, and await the deadline. */
+static void ask_clients_in_vain(uint8_t n_clients, size_t n_each)
+{
+    static struct redis_question questions[64];
+    const size_t n = n_clients * n_each;
+    ck_assert_uint_le(n, ARRAY_LEN(questions));
+    redis_server_pause(&server);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t bytes[4] = {192, 0, 2, (uint8_t)(i % n_clients)};
+        const struct address address = address_of_bytes(ADDRESS_IPV4, bytes);
+        redis_client_ask_of(&client, &questions[i], &address);
+    }
+    for (size_t i = 0; i < n; i++) {
+        redis_client_await(&client, &questions[i].answered);
+        ck_assert_int_eq(questions[i].decision.status, STATUS_TIMEOUT);
+    }
+    redis_server_resume(&server);
+}
+
+START_TEST(what_few_clients_have_in_flight_does_not_open_the_breaker_in_one_stall)
+{
+    ask_clients_in_vain(FEW - 1, 12);
+    ck_assert_uint_eq(redis_store_count(client.store).n_openings, 0);
+    ck_assert_int_eq(decide(), STATUS_OK);
+}
+END_TEST
+
+START_TEST(a_stall_that_clients_enough_are_met_by_opens_the_breaker)
+{
+    ask_clients_in_vain(FEW, 12);
+    ck_assert_uint_eq(redis_store_count(client.store).n_openings, 1);
+}
+END_TEST
+
+START_TEST(one_client_alone_opens_the_breaker_after_some_deadlines)
+{
+    enum { N_EACH = 12 };
+    for (unsigned i = 0; i < FEW; i++) {
+        ck_assert_uint_eq(redis_store_count(client.store).n_openings, 0);
+        ask_clients_in_vain(1, N_EACH);
+        while (redis_store_count(client.store).n_late_replies < (i + 1) * N_EACH) {
+            redis_client_iterate(&client);
+        }
+    }
+    ck_assert_uint_eq(redis_store_count(client.store).n_openings, 1);
 }
 END_TEST
 
@@ -415,6 +471,14 @@ static Suite *redis_faults_suite(void)
     tcase_add_test(stopped,
                    a_link_that_stays_silent_is_dropped_and_made_again_when_the_server_goes_on);
     suite_add_tcase(suite, stopped);
+
+    TCase *stalled = tcase_create("a server that stalls");
+    tcase_set_timeout(stalled, 30);
+    tcase_add_checked_fixture(stalled, start_brisk, stop);
+    tcase_add_test(stalled, what_few_clients_have_in_flight_does_not_open_the_breaker_in_one_stall);
+    tcase_add_test(stalled, a_stall_that_clients_enough_are_met_by_opens_the_breaker);
+    tcase_add_test(stalled, one_client_alone_opens_the_breaker_after_some_deadlines);
+    suite_add_tcase(suite, stalled);
 
     TCase *none = tcase_create("no Redis");
     tcase_set_timeout(none, 30);
