@@ -167,20 +167,8 @@ COLD static bool normalise_signed(struct span *value, size_t start, const struct
 
 /* --- fields --- */
 
-/* Python treats NEL and the no-break space of Latin-1 as white space between scheme and
- * credentials. */
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\x85' || c == '\xa0';
-}
-
-static char capital(char c, bool is_first)
-{
-    const char lower = ascii_lower(c);
-    return is_first && lower >= 'a' && lower <= 'z' ? (char)(lower - 'a' + 'A') : lower;
-}
-
-/* The first word of @span, up to a blank. */
+/* The first word of @span, up to a blank. To Python NEL and the no-break space of Latin-1 are
+ * blanks, too. */
 static struct span first_word(struct span span)
 {
     static const char BLANKS[] = {' ', '\t', '\x85', '\xa0'};
@@ -203,38 +191,65 @@ static bool has_extra_words(struct span rest)
     return word.len < rest.len && span_find(span_of(word.data, padding), '=') == padding;
 }
 
-/* Write credentials with the scheme capitalised as in `Bearer`, followed by one space. Credentials
- * in this form are not copied. False: no room, or servers disagree on them. */
+static struct span behind(struct span span, size_t start)
+{
+    return span_of(span.data + start, span.len - start);
+}
+
+static bool starts_with_word(struct span text, struct span word)
+{
+    return text.len >= word.len && span_equals_ignore_case(span_of(text.data, word.len), word);
+}
+
+/* Whether the scheme Bearer stands somewhere in @text, in any case: there are servers that search
+ * for it, and take what follows, or what is left without it. */
+static bool holds_bearer(struct span text)
+{
+    for (const char *letter = "bB"; *letter != '\0'; letter++) {
+        struct span rest = behind(text, span_find(text, *letter));
+        while (rest.len > 0) {
+            if (starts_with_word(rest, SPAN("bearer"))) {
+                return true;
+            }
+            rest = behind(rest, 1);
+            rest = behind(rest, span_find(rest, *letter));
+        }
+    }
+    return false;
+}
+
+/* Credentials of the scheme Bearer or Token: Rails parts them at "," and ";" and removes quotes and
+ * the name `token`. False: something is left of what it would remove. */
+static bool cut_token(struct span *token)
+{
+    const struct span name = SPAN("token=");
+    if (starts_with_word(*token, name)) {
+        *token = behind(*token, name.len);
+        if (token->len > 2 && token->data[0] == '"' && token->data[token->len - 1] == '"') {
+            *token = span_of(token->data + 1, token->len - 2);
+        }
+    }
+    return span_find(*token, ',') == token->len && span_find(*token, ';') == token->len &&
+           span_find(*token, '"') == token->len;
+}
+
+/* Of credentials what follows the scheme counts: many servers never look at the scheme. False: no
+ * room, or servers disagree on them. */
 static bool normalise_credentials(struct span *credentials, const struct key_term *term,
                                   struct key_scratch *scratch)
 {
     const struct span value = *credentials;
-    size_t scheme = 0;
-    bool is_same = true;
-    while (scheme < value.len && !is_blank(value.data[scheme])) {
-        is_same = is_same && value.data[scheme] == capital(value.data[scheme], scheme == 0);
-        scheme++;
-    }
-    const struct span rest = value_trim(span_of(value.data + scheme, value.len - scheme));
-    if (UNLIKELY(has_extra_words(rest))) {
+    const struct span scheme = first_word(value);
+    const struct span rest = value_trim(behind(value, scheme.len));
+    const bool is_bearer = span_equals_ignore_case(scheme, SPAN("bearer"));
+    if (UNLIKELY(has_extra_words(rest)) || holds_bearer(is_bearer ? rest : value)) {
         return false;
     }
-    if (rest.len == 0 ||
-        (is_same && rest.data == value.data + scheme + 1 && value.data[scheme] == ' ')) {
-        return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
-    }
-    if (value.len + 1 > sizeof(scratch->bytes) - scratch->used) {
+    *credentials = rest.len > 0 ? rest : scheme;
+    if ((is_bearer || span_equals_ignore_case(scheme, SPAN("token"))) && !cut_token(credentials)) {
         return false;
     }
-    char *out = scratch->bytes + scratch->used;
-    for (size_t i = 0; i < scheme; i++) {
-        out[i] = capital(value.data[i], i == 0);
-    }
-    out[scheme] = ' ';
-    memcpy(out + scheme + 1, rest.data, rest.len);
-    scratch->used += scheme + 1 + rest.len;
-    *credentials = span_of(out, scheme + 1 + rest.len);
-    return !may_be_signed(rest) || normalise_signed(credentials, scheme + 1, term, scratch);
+    return !may_be_signed(*credentials) || normalise_signed(credentials, 0, term, scratch);
 }
 
 /* False: no room, or servers disagree on it. */
