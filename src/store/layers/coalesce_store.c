@@ -241,7 +241,10 @@ static struct waiter *take_waiter(struct coalesce_store *store, struct decision 
 {
     struct waiter *waiter = pool_take(&store->waiters);
     if (waiter != NULL) {
-        *waiter = (struct waiter){.decision = decision, .n_frames = decision->n_frames};
+        waiter->batch = NULL;
+        waiter->decision = decision;
+        waiter->n_frames = decision->n_frames;
+        waiter->is_in_batch = false;
         timeout_init(&waiter->deadline, on_deadline);
         list_init(&waiter->node);
     }

@@ -294,12 +294,14 @@ static struct redis_ticket *take_ticket(struct redis_store *store, struct decisi
 {
     struct redis_ticket *ticket = pool_take(&store->tickets);
     if (ticket != NULL) {
-        *ticket = (struct redis_ticket){
-            .call = {.on_reply = on_reply},
-            .store = store,
-            .decision = decision,
-            .asking = store->asking,
-        };
+        ticket->call = (struct redis_call){.on_reply = on_reply};
+        ticket->store = store;
+        ticket->decision = decision;
+        ticket->was_eval = false;
+        ticket->was_cell = false;
+        ticket->asking = store->asking;
+        ticket->is_trial = false;
+        ticket->release = NULL;
         timeout_init(&ticket->deadline, on_deadline);
         list_init(&ticket->node);
     }
