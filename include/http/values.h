@@ -27,8 +27,8 @@ struct value_walk {
     struct span rest; /* one Cookie field, or the query */
     struct span name; /* as in the policy */
 
-    /* Set with each value of a query: some servers do not find it under the name. */
-    bool is_doubtful;
+    bool is_doubtful;  /* set with each value: some servers do not find it under the name */
+    uint32_t n_pieces; /* so far; of a cookie in several fields: those in front */
 
     /* Private. */
     struct span piece;  /* the rest of the current piece */
@@ -36,17 +36,20 @@ struct value_walk {
     /* of a cookie: the first "=" after a name that was found, or the end of its piece; NULL: none
      * was found */
     const char *equals;
-    bool is_first; /* of a query: no ";" precedes the piece */
-    uint32_t n_pieces;
+    /* Every server cuts the piece so: of a query, no ";" precedes it; of a cookie, no soft
+     * separator. */
+    bool is_first;
 };
 
 /* The next value of the cookie, not decoded. Values end at ";". If a value contains a comma or
- * white space, or quotes that run across a ";", both readings are returned. */
+ * white space, or quotes that run across a ";", both readings are returned. It is doubtful behind
+ * the first PIECES_SURE, where its name is not as written in the policy, and where Go drops it for
+ * bytes in its value. */
 MUST_USE bool cookie_next(struct value_walk *walk, struct span *value);
 
 /* The next value of the parameter, not decoded. Pairs end at "&". If a pair contains a ";", both
- * readings are returned. It is doubtful behind the first QUERY_PIECES_SURE, and where servers drop
- * the pair or end its name elsewhere: see query_piece_is_sure(). */
+ * readings are returned. It is doubtful behind the first PIECES_SURE, where its name is not that of
+ * the policy, and where servers drop the pair: see query_piece_is_sure(). */
 MUST_USE bool query_next(struct value_walk *walk, struct span *value);
 
 /* --- all parameters of a query in one pass --- */
@@ -59,8 +62,8 @@ struct query_piece {
     bool is_pair;      /* every server cuts it so, and reads so far */
 };
 
-/* PHP, Express and Node drop what is behind a thousand parameters. */
-enum { QUERY_PIECES_SURE = 999 };
+/* PHP drops what is behind a thousand parameters or cookies, Express and Node parameters. */
+enum { PIECES_SURE = 999 };
 
 /* An iteration over the pieces. The caller sets the first member, the rest is zero. */
 struct query_cut {
@@ -93,12 +96,14 @@ struct query_name {
 };
 
 /* Decode the first octets of @written, at most @bytes_max + 2: more than a name of @bytes_max bytes
- * (at most QUERY_NAME_BYTES_MAX) can have. */
-void query_name_read(struct span written, size_t bytes_max, struct query_name *name);
+ * (at most QUERY_NAME_BYTES_MAX) can have. @in_brackets: those behind brackets; false: there are
+ * none. */
+bool query_name_read(struct span written, bool in_brackets, size_t bytes_max,
+                     struct query_name *name);
 
-/* Whether some server takes the octets from @start (0, or 1 behind a "[") to @end for a name: they
- * end before a NUL, before the "[" of a list or with the text, or stand between brackets. */
-bool query_name_may_end(const struct query_name *name, size_t start, size_t end);
+/* Whether some server takes the octets up to @end for a name: they end before a NUL, before a
+ * bracket or with the text. */
+bool query_name_may_end(const struct query_name *name, size_t end);
 
 /* The form of @c in which names are compared: PHP converts ".", " " and "[" to "_". */
 static inline char query_name_fold(char c)

@@ -181,6 +181,7 @@ static bool skip_soft(struct value_walk *walk)
         return false;
     }
     walk->piece = from(walk->piece, soft + 1);
+    walk->is_first = false;
     skip_blanks(&walk->piece, false);
     return true;
 }
@@ -193,6 +194,29 @@ static size_t find_equals(struct value_walk *walk, struct span behind)
         walk->equals = behind.data + span_find(behind, '=');
     }
     return (size_t)(walk->equals - behind.data);
+}
+
+/* Whether the piece begins with the name as it is in the policy. */
+static bool is_as_written(const struct value_walk *walk)
+{
+    return walk->piece.len >= walk->name.len &&
+           memcmp(walk->piece.data, walk->name.data, walk->name.len) == 0;
+}
+
+/* Whether no server drops a cookie for its @value: Go takes printable ASCII without quotes, but for
+ * those around it, and without backslashes. */
+static bool cookie_value_is_sure(struct span value)
+{
+    if (value.len >= 2 && value.data[0] == '"' && value.data[value.len - 1] == '"') {
+        value = span_of(value.data + 1, value.len - 2);
+    }
+    for (size_t i = 0; i < value.len; i++) {
+        const char c = value.data[i];
+        if (c < ' ' || c > '~' || c == '"' || c == '\\') {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Whether the piece is a value of the name. If so, the walk continues after the "=". */
@@ -212,6 +236,8 @@ static bool look_at_piece(struct value_walk *walk, struct span *value)
     const char *end =
         walk->rest.data != NULL ? walk->rest.data + walk->rest.len : written.data + written.len;
     *value = cut_value(walk, written, span_of(written.data, (size_t)(end - written.data)));
+    walk->is_doubtful = !walk->is_first || walk->n_pieces > PIECES_SURE || equals > 0 ||
+                        !is_as_written(walk) || !cookie_value_is_sure(span_trim(written));
     walk->piece = written;
     return true;
 }
@@ -236,7 +262,10 @@ bool cookie_next(struct value_walk *walk, struct span *value)
         if (!span_split(&walk->rest, ';', &walk->piece)) {
             return false;
         }
+        const struct span piece = span_trim(walk->piece);
         skip_blanks(&walk->piece, false);
+        walk->is_first = walk->piece.data == piece.data;
+        walk->n_pieces++;
     }
 }
 
@@ -367,7 +396,7 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
                 .name = span_of(text.data, equals),
                 .value = from(text, start),
                 .whole = is_first && len < whole.len ? from(whole, start) : span_of(NULL, 0),
-                .is_pair = is_first && len == whole.len && cut->n_pieces <= QUERY_PIECES_SURE,
+                .is_pair = is_first && len == whole.len && cut->n_pieces <= PIECES_SURE,
             };
             return true;
         }
@@ -420,9 +449,31 @@ static struct span skip_front(struct span written)
     return written;
 }
 
-void query_name_read(struct span written, size_t bytes_max, struct query_name *name)
+/* @text without the brackets at its start, which Express (one) and Rack (any) remove. */
+static struct span skip_brackets(struct span text)
+{
+    struct span rest = text;
+    while (rest.len > 0) {
+        const char c = next_octet(&rest, true);
+        if (c != '[' && c != ']') {
+            break;
+        }
+        text = rest;
+    }
+    return text;
+}
+
+bool query_name_read(struct span written, bool in_brackets, size_t bytes_max,
+                     struct query_name *name)
 {
     struct span rest = skip_front(written);
+    if (in_brackets) {
+        const struct span inside = skip_brackets(rest);
+        if (inside.data == rest.data) {
+            return false;
+        }
+        rest = inside;
+    }
     const bool is_from_start = rest.data == written.data;
     size_t len = 0;
     while (rest.len > 0 && len < bytes_max + 2) {
@@ -431,34 +482,45 @@ void query_name_read(struct span written, size_t bytes_max, struct query_name *n
     name->len = len;
     name->is_whole = rest.len == 0;
     name->is_plain = name->is_whole && is_from_start;
+    return true;
 }
 
-bool query_name_may_end(const struct query_name *name, size_t start, size_t end)
+bool query_name_may_end(const struct query_name *name, size_t end)
 {
-    const bool is_inside = end < name->len;
-    if (start > 0) {
-        return is_inside && name->octets[end] == ']';
+    if (end == name->len) {
+        return name->is_whole;
     }
-    return is_inside ? name->octets[end] == '\0' || name->octets[end] == '[' : name->is_whole;
+    const char c = name->octets[end];
+    return c == '\0' || c == '[' || c == ']';
 }
 
-/* "[name]", whatever follows: Express reads it as the name (qs). */
-static bool is_bracketed(struct span written, const struct value_walk *walk)
+/* Whether a parameter's name may end before @rest: it is no list of that name. */
+static bool ends_parameter(struct span rest)
 {
-    struct span behind;
-    return written.len > 0 && next_octet(&written, true) == '[' &&
-           starts_with_name(written, walk->name, true, &behind) && behind.len > 0 &&
-           next_octet(&behind, true) == ']';
+    return ends_name(rest) || next_octet(&rest, true) == ']';
 }
 
 static bool is_parameter(struct span written, const struct value_walk *walk)
 {
     struct span behind;
     written = skip_front(written);
-    if (!starts_with_name(written, walk->name, true, &behind)) {
-        return is_bracketed(written, walk);
+    if (starts_with_name(written, walk->name, true, &behind)) {
+        return ends_parameter(behind);
     }
-    return ends_name(behind);
+    const struct span inside = skip_brackets(written);
+    return inside.data != written.data && starts_with_name(inside, walk->name, true, &behind) &&
+           ends_parameter(behind);
+}
+
+/* Whether every server that decodes @written reads the name. */
+static bool is_exact(struct span written, struct span name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        if (written.len == 0 || next_octet(&written, true) != name.data[i]) {
+            return false;
+        }
+    }
+    return written.len == 0;
 }
 
 bool query_next(struct value_walk *walk, struct span *value)
@@ -484,7 +546,8 @@ bool query_next(struct value_walk *walk, struct span *value)
     if (is_found) {
         *value = piece.value;
         walk->second = piece.whole;
-        walk->is_doubtful = walk->n_pieces > QUERY_PIECES_SURE || !value_is_sure(piece.value);
+        walk->is_doubtful = walk->n_pieces > PIECES_SURE || !value_is_sure(piece.value) ||
+                            !is_exact(piece.name, walk->name);
     }
     return is_found;
 }

@@ -319,13 +319,18 @@ static bool add_readings(struct reading *reading, decode_fn *decode, struct span
 static void read_cookie(struct reading *reading, const struct head *head,
                         struct key_scratch *scratch)
 {
+    struct value_walk walk = {.name = reading->term->name};
+    struct span value;
     for (size_t i = 0; i < head->n_fields; i++) {
-        struct value_walk walk = {.rest = head->fields[i].value, .name = reading->term->name};
-        struct span value;
-        while (head->fields[i].id == FIELD_COOKIE && cookie_next(&walk, &value)) {
+        if (head->fields[i].id != FIELD_COOKIE) {
+            continue;
+        }
+        walk.rest = head->fields[i].value;
+        while (cookie_next(&walk, &value)) {
             if (!add_readings(reading, cookie_decode, value, scratch)) {
                 return;
             }
+            reading->has_empty = reading->has_empty || walk.is_doubtful;
         }
     }
 }

@@ -229,13 +229,13 @@ static void decode_values(struct piece *piece)
     }
 }
 
-/* The octets from @start to @end of the piece's name are those of @name, folded. */
+/* The octets of the piece's name up to @end are those of @name, folded. */
 static void note(struct parameter_readings *readings, const struct parameter_name *name,
-                 struct piece *piece, size_t start, size_t end)
+                 struct piece *piece, size_t end)
 {
     const bool is_again = has_bit(readings, name->first_bit + BIT_FOUND);
     set_bit(readings, name->first_bit + BIT_FOUND);
-    if (piece->name.is_plain && start == 0 && end == piece->name.len &&
+    if (piece->name.is_plain && end == piece->name.len &&
         memcmp(piece->name.octets, name->text.data, end) == 0 &&
         query_piece_is_sure(&piece->text)) {
         set_bit(readings, name->first_bit + BIT_PLAIN);
@@ -267,22 +267,22 @@ static bool folds_to(const struct parameter_name *name, const char *octets, size
     return true;
 }
 
-/* Note each name that the octets from @start on may be. */
-static void note_names(struct parameter_readings *readings, struct piece *piece, size_t start)
+/* Note each name that the octets may be. */
+static void note_names(struct parameter_readings *readings, struct piece *piece)
 {
     const struct parameter_index *index = readings->index;
-    const char *octets = piece->name.octets + start;
+    const char *octets = piece->name.octets;
     uint32_t hash = FNV_START;
-    for (size_t len = 0; start + len <= piece->name.len && len <= index->name_bytes_max; len++) {
+    for (size_t len = 0; len <= piece->name.len && len <= index->name_bytes_max; len++) {
         hash = len > 0 ? hash_octet(hash, octets[len - 1]) : hash;
-        if (!index->has_length[len] || !query_name_may_end(&piece->name, start, start + len)) {
+        if (!index->has_length[len] || !query_name_may_end(&piece->name, len)) {
             continue;
         }
         for (uint32_t i = index->buckets[hash & index->mask]; i != NO_NAME;
              i = index->names[i].next) {
             const struct parameter_name *name = &index->names[i];
             if (name->hash == hash && name->text.len == len && folds_to(name, octets, len)) {
-                note(readings, name, piece, start, start + len);
+                note(readings, name, piece, len);
             }
         }
     }
@@ -297,10 +297,10 @@ static NEVER_INLINE void read_query(struct parameter_readings *readings, struct 
     memset(readings->bits, 0, (index->n_bits + 63) / 64 * sizeof(*readings->bits));
     while (query_cut_next(&cut, &piece.text)) {
         piece.is_decoded = false;
-        query_name_read(piece.text.name, index->name_bytes_max, &piece.name);
-        note_names(readings, &piece, 0);
-        if (piece.name.len > 0 && piece.name.octets[0] == '[') {
-            note_names(readings, &piece, 1);
+        (void)query_name_read(piece.text.name, false, index->name_bytes_max, &piece.name);
+        note_names(readings, &piece);
+        if (query_name_read(piece.text.name, true, index->name_bytes_max, &piece.name)) {
+            note_names(readings, &piece);
         }
     }
 }

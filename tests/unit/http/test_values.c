@@ -73,7 +73,7 @@ START_TEST(every_value_that_a_server_may_read_is_given_out)
         {false, "?a=1&??a=2&a?=3", "a", "[1][2]"},
         {false, "ab=1&A=2&a[]=3", "a", ""},
         {false, "[a]=1&%5Ba%5d=2&[a]b=3&[%61][=4&+[a]%00=5", "a", "[1][2][3][4][5]"},
-        {false, "[ab]=1&[a=2&a]=3&[[a]]=4&[]=5&[a b]=6", "a", ""},
+        {false, "[ab]=1&[a=2&a]=3&[[a]]=4&[]=5&[a b]=6&]a[b=7&]%5Ba]]=8", "a", "[2][3][4][8]"},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
         const char *got = values_of(ROWS[i].field, ROWS[i].name, ROWS[i].is_cookie);
@@ -92,7 +92,8 @@ START_TEST(a_value_of_a_pair_that_some_servers_drop_is_doubtful)
         {"a==", false},      {"a=%5D1", false}, {"a=%25]%3d", false}, {"b=%zz&a=1", false},
         {"b=]=&a=1", false}, {"a=%zz", true},   {"a=1%", true},       {"a=%4", true},
         {"a=]=", true},      {"a=x]=1", true},  {"a=%5D=", true},     {"a=1%5d=2", true},
-        {"a=x=]=", true},
+        {"a=x=]=", true},    {"%61=1", false},  {"a]=1", true},       {"[a]=1", true},
+        {"+a=1", true},      {"a%00=1", true},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
         struct value_walk walk = {.rest = span_of_text(ROWS[i].query), .name = SPAN("a")};
@@ -100,6 +101,34 @@ START_TEST(a_value_of_a_pair_that_some_servers_drop_is_doubtful)
         ck_assert(query_next(&walk, &value));
         ck_assert_msg(walk.is_doubtful == ROWS[i].is_doubtful, "%s", ROWS[i].query);
     }
+}
+END_TEST
+
+START_TEST(a_cookie_that_some_servers_drop_is_doubtful)
+{
+    static const struct {
+        const char *field;
+        bool is_doubtful;
+    } ROWS[] = {
+        {"a=1", false},     {"b=2; a=1", false},  {"b=2;\ta=1 ;c", false}, {"a=\"1\"", false},
+        {"a=1,2 3", false}, {"a=%zz+'{}", false}, {"a=", false},           {"a =1", true},
+        {"b=2, a=1", true}, {"b=2 a=1", true},    {"%61=1", true},         {"\xa0 a=1", true},
+        {"a=x\\y", true},   {"a=x\"y", true},     {"a=\"x", true},         {"a=\"x\\141\"", true},
+        {"a=\xe9", true},   {"a=\x7f", true},     {"a%00b=1", true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct value_walk walk = {.rest = span_of_text(ROWS[i].field), .name = SPAN("a")};
+        struct span value;
+        ck_assert(cookie_next(&walk, &value));
+        ck_assert_msg(walk.is_doubtful == ROWS[i].is_doubtful, "%s", ROWS[i].field);
+    }
+    struct value_walk other = {.rest = SPAN("a.b=1"), .name = SPAN("a_b")};
+    struct span value;
+    ck_assert(cookie_next(&other, &value));
+    ck_assert(other.is_doubtful);
+    struct value_walk later = {.rest = SPAN("a=1"), .name = SPAN("a"), .n_pieces = PIECES_SURE};
+    ck_assert(cookie_next(&later, &value));
+    ck_assert(later.is_doubtful);
 }
 END_TEST
 
@@ -254,15 +283,16 @@ static void write_by_pieces(const char *query, struct span name, struct text *te
     struct query_name read;
     while (query_cut_next(&cut, &piece)) {
         bool is_found = false;
-        query_name_read(piece.name, name.len, &read);
-        for (size_t start = 0; start < 2; start++) {
-            bool equals = read.len >= start + name.len && (start == 0 || read.octets[0] == '[');
-            for (size_t i = 0; i < name.len && equals; i++) {
-                equals = query_name_fold(read.octets[start + i]) == query_name_fold(name.data[i]);
+        for (int in_brackets = 0; in_brackets < 2; in_brackets++) {
+            if (!query_name_read(piece.name, in_brackets == 1, name.len, &read)) {
+                continue;
             }
-            const size_t end = start + name.len;
-            const bool is_list = start == 0 && end < read.len && read.octets[end] == '[';
-            is_found = is_found || (equals && !is_list && query_name_may_end(&read, start, end));
+            bool equals = read.len >= name.len;
+            for (size_t i = 0; i < name.len && equals; i++) {
+                equals = query_name_fold(read.octets[i]) == query_name_fold(name.data[i]);
+            }
+            const bool is_list = equals && name.len < read.len && read.octets[name.len] == '[';
+            is_found = is_found || (equals && !is_list && query_name_may_end(&read, name.len));
         }
         if (is_found) {
             text_add_format(text, "[%.*s]", SPAN_ARGS(piece.value));
@@ -303,6 +333,7 @@ int main(void)
     TCase *tcase = tcase_create("values");
     tcase_add_test(tcase, every_value_that_a_server_may_read_is_given_out);
     tcase_add_test(tcase, a_value_of_a_pair_that_some_servers_drop_is_doubtful);
+    tcase_add_test(tcase, a_cookie_that_some_servers_drop_is_doubtful);
     tcase_add_test(tcase, a_value_behind_the_first_999_pieces_is_doubtful);
     tcase_add_test(tcase, a_value_has_one_reading_unless_servers_disagree);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
