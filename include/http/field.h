@@ -16,6 +16,7 @@
  * first letter: see field.c. */
 #define FIELD_LIST(X)                                                                              \
     X(HOST, 'H', "Host")                                                                           \
+    X(HTTP2_SETTINGS, 'H', "HTTP2-Settings")                                                       \
     X(CONNECTION, 'C', "Connection")                                                               \
     X(CONTENT_LENGTH, 'C', "Content-Length")                                                       \
     X(TRANSFER_ENCODING, 'T', "Transfer-Encoding")                                                 \
@@ -75,7 +76,8 @@ static inline bool field_is_hop_by_hop(enum field_id id)
                          UINT64_C(1) << FIELD_PROXY_AUTHENTICATE |
                          UINT64_C(1) << FIELD_PROXY_AUTHORIZATION | UINT64_C(1) << FIELD_PROXY |
                          UINT64_C(1) << FIELD_TE | UINT64_C(1) << FIELD_TRANSFER_ENCODING |
-                         UINT64_C(1) << FIELD_UPGRADE | UINT64_C(1) << FIELD_TRAILER;
+                         UINT64_C(1) << FIELD_UPGRADE | UINT64_C(1) << FIELD_TRAILER |
+                         UINT64_C(1) << FIELD_HTTP2_SETTINGS;
     return (ids >> id & 1) != 0;
 }
 

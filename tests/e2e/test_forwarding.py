@@ -39,7 +39,7 @@ def test_rule_46_fields_that_belong_to_a_connection_are_not_passed_on(proxy, ups
         ("Connection", "keep-alive, X-Nominated"), ("Keep-Alive", "timeout=5"),
         ("x-nominated", "1"), ("Proxy-Connection", "keep-alive"), ("TE", "gzip"),
         ("Upgrade", "h2c"), ("Trailer", "X-T"), ("X-Kept", "1"), ("connection", "x-second"),
-        ("X-Second", "2"), ("Proxy-Authorization", "Basic eA==")])
+        ("X-Second", "2"), ("Proxy-Authorization", "Basic eA=="), ("HTTP2-Settings", "AAMAAABk")])
     assert passed_on(upstream.last) == [("X-Kept", "1")]
 
 

@@ -96,7 +96,7 @@ static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream
     const uint64_t now_us = clock_monotonic_us();
     const enum http2_goaway goaway =
         http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
-    if (stream->fields_us == 0 || now_us - stream->fields_us >= SUSPECT_US ||
+    if (stream->risky_us == 0 || now_us - stream->risky_us >= SUSPECT_US ||
         goaway == HTTP2_GOAWAY_FINE || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
         return;
     }

@@ -42,7 +42,8 @@ struct upstream_stream {
     struct list node; /* in http2->streams */
     struct http2_stream stream;
     struct address client;
-    uint64_t fields_us; /* monotonic: when its head or its trailers were handed over; 0: not yet */
+    /* Monotonic: when its head, its trailers or a small piece was handed over last; 0: not yet. */
+    uint64_t risky_us;
     enum upstream_loss loss;
     struct list refused_node; /* in http2->refused */
     const char *refusal;      /* then: why */

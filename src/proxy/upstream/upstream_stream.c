@@ -222,7 +222,7 @@ static enum opening open_stream(struct upstream_stream *stream, bool is_last)
     if (!http2_session_takes_head(upstream_http2_of(stream)->session, &list)) {
         return refuse(stream, 431, "the request's head is larger than the upstream takes");
     }
-    stream->fields_us = clock_monotonic_us();
+    stream->risky_us = clock_monotonic_us();
     const bool is_open = http2_session_open(upstream_http2_of(stream)->session, &stream->stream,
                                             &list, upstream->user->is_head_request, is_last);
     sender_drop_head(&upstream->out);
@@ -238,8 +238,8 @@ static bool send_next(struct upstream_stream *stream)
         if (piece.len > 0 || is_last) {
             const struct upstream_user *user = stream->upstream.user;
             const struct http2_fields trailers = {user->trailers, user->n_trailers};
-            if (is_last && trailers.n > 0) {
-                stream->fields_us = clock_monotonic_us();
+            if (is_last ? trailers.n > 0 : piece.len < UPSTREAM_SMALL_PIECE_MAX) {
+                stream->risky_us = clock_monotonic_us();
             }
             http2_stream_send(&stream->stream, piece, is_last,
                               is_last && trailers.n > 0 ? &trailers : NULL);

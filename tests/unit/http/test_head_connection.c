@@ -68,6 +68,7 @@ END_TEST
 START_TEST(rule_48_hop_by_hop_fields_stay_here_unnamed)
 {
     static const char *const lines[] = {
+        "HTTP2-Settings: AAMAAABk",
         "Keep-Alive: timeout=5",
         "Proxy-Connection: close",
         "TE: trailers",
