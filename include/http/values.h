@@ -111,7 +111,10 @@ static inline char query_name_fold(char c)
     return c == '.' || c == ' ' || c == '[' ? '_' : c;
 }
 
-enum { VALUE_READINGS_MAX = 4 };
+enum {
+    VALUE_READINGS_MAX = 5,
+    VALUE_COPIES_MAX = 4, /* of them, in a buffer */
+};
 
 /* Decode the @value of a cookie into @buffer of @capacity bytes. The *n @readings are the values
  * that servers may derive from it, maybe with duplicates: unquoted, with percent escapes decoded,

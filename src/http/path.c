@@ -264,7 +264,7 @@ static const char *climb(struct reader *reader, struct path *path, size_t *slash
 }
 
 /* Write nothing for @segment. At the end of the path an empty segment takes its place, for the
- * trailing slash (RFC 3986 section 5.2.4: "/a/." is "/a/", "/a/b/.." is "/a/"). */
+ * trailing slash (RFC 3986 section 5.2.4: "/a/.." is "/"). */
 static const char *drop(struct reader *reader, struct path *path, struct span segment)
 {
     const bool is_last = reader->at == reader->raw.len;
@@ -283,6 +283,9 @@ static const char *drop(struct reader *reader, struct path *path, struct span se
     reader->len = slash;
     if (!is_last) {
         return NULL;
+    }
+    if (segment.len > 0 && path->n_segments > 0) {
+        return "the path ends in a dot segment"; /* Tomcat takes the slash before it off, too */
     }
     put(reader, '/');
     return keep(reader, path, span_of(reader->buffer + reader->len, 0));

@@ -345,7 +345,7 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
     if (!is_quoted && span_find(value, '%') == value.len && span_find(value, ' ') == value.len) {
         return !is_json(value);
     }
-    if (value.len > capacity / VALUE_READINGS_MAX) {
+    if (value.len > capacity / VALUE_COPIES_MAX) {
         return false;
     }
     /* Unquoted, then decoded: as Python, libraries that follow it, and Go do. */
@@ -365,6 +365,9 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
     }
     if (!is_sound) { /* then npm's cookie does not decode the value */
         readings[(*n)++] = strip_quotes(value);
+    }
+    if (is_quoted && value.len > 1 && value.data[value.len - 1] != '"') { /* Tomcat */
+        readings[(*n)++] = from(value, 1);
     }
     for (size_t i = 0; i < *n; i++) {
         if (is_json(readings[i])) {

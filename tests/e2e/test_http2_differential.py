@@ -39,7 +39,7 @@ routes:
 """
 # What HTTP/2 refuses and HTTP/1.1 does not: these, white space around a value, an
 # empty host, a URL as the target, and a target that holds a line of its own.
-OF_A_CONNECTION = {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"te"}
+OF_A_CONNECTION = {b"connection", b"http2-settings", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"te"}
 NAMES = [name.lower() for name in grammar.NAMES if name != b"X-Request-ID"]
 REFUSALS = (0, 400, 414, 431, 501, 505)  # 0: the stream was reset, or the connection closed
 # Of the log: it differs between any two requests, or by the version.

@@ -1,5 +1,5 @@
 """Which paths sluice has to refuse because servers read them in different ways: docs/http.md, rules 67
-to 71 and 74."""
+to 72 and 74."""
 
 import re
 
@@ -41,6 +41,8 @@ def is_refused(path):
     for i, (name, *parameters) in enumerate(segments):
         if parameters and (name in (b".", b"..") or name == b"" and i < len(segments) - 1):
             return True
+    if segments and segments[-1][0] in (b".", b"..") and followed(segments_of(path)):
+        return True
     return len(segments) > SEGMENTS_MAX or _depends_on_merging([name for name, *_ in segments])
 
 

@@ -30,7 +30,7 @@ KNOWN = {name.lower() for name in (
     b"X-Forwarded-Proto", b"X-Forwarded-Host", b"X-Real-IP", b"X-Request-ID",
     b"RateLimit-Policy", b"Retry-After")}
 OF_A_CONNECTION = {name.lower() for name in (
-    b"Connection", b"Keep-Alive", b"Proxy-Connection", b"Proxy-Authenticate",
+    b"Connection", b"HTTP2-Settings", b"Keep-Alive", b"Proxy-Connection", b"Proxy-Authenticate",
     b"Proxy-Authorization", b"TE", b"Transfer-Encoding", b"Upgrade", b"Trailer")}
 # No trailer may change how its message is framed, routed or authorised (S6.5.1).
 NEVER_A_TRAILER = OF_A_CONNECTION | {
