@@ -12,7 +12,8 @@ static struct span from(struct span span, size_t at)
 /* --- the ends of a value --- */
 
 /* The length of a Unicode blank beyond ASCII, in UTF-8: NEL, NBSP, Ogham, U+2000 to U+200A, line
- * and paragraph separators, narrow NBSP, the mathematical and the ideographic one. */
+ * and paragraph separators, narrow NBSP, the mathematical and the ideographic one; and what Laravel
+ * trims as well: U+200B, U+200E, U+FEFF. */
 static size_t wide_blank_len(const unsigned char *c, size_t len)
 {
     if (len >= 2 && c[0] == 0xc2 && (c[1] == 0x85 || c[1] == 0xa0)) {
@@ -21,12 +22,13 @@ static size_t wide_blank_len(const unsigned char *c, size_t len)
     if (len < 3) {
         return 0;
     }
-    const bool is_blank =
-        (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) ||
-        (c[0] == 0xe2 && c[1] == 0x80 &&
-         ((c[2] >= 0x80 && c[2] <= 0x8a) || c[2] == 0xa8 || c[2] == 0xa9 || c[2] == 0xaf)) ||
-        (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) ||
-        (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80);
+    const bool is_blank = (c[0] == 0xe1 && c[1] == 0x9a && c[2] == 0x80) ||
+                          (c[0] == 0xe2 && c[1] == 0x80 &&
+                           ((c[2] >= 0x80 && c[2] <= 0x8b) || c[2] == 0x8e || c[2] == 0xa8 ||
+                            c[2] == 0xa9 || c[2] == 0xaf)) ||
+                          (c[0] == 0xe2 && c[1] == 0x81 && c[2] == 0x9f) ||
+                          (c[0] == 0xe3 && c[1] == 0x80 && c[2] == 0x80) ||
+                          (c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf);
     return is_blank ? 3 : 0;
 }
 

@@ -304,6 +304,7 @@ static bool add_readings(struct reading *reading, decode_fn *decode, struct span
         scratch->used += value.len < room / n ? n * value.len : room;
     }
     for (size_t i = 0; i < n; i++) {
+        readings[i] = value_trim(readings[i]); /* as forms of Django and Laravel do */
         if (may_be_signed(readings[i]) &&
             !normalise_signed(&readings[i], 0, reading->term, scratch)) {
             reading->is_refused = true;

@@ -227,6 +227,13 @@ static void decode_values(struct piece *piece)
         piece->n_values += fits ? n : 0;
         piece->fits = piece->fits && fits;
     }
+    const size_t n_written = piece->n_values;
+    for (size_t i = 0; i < n_written; i++) { /* forms of Django and Laravel trim them */
+        const struct span trimmed = value_trim(piece->values[i]);
+        if (trimmed.len != piece->values[i].len) {
+            piece->values[piece->n_values++] = trimmed;
+        }
+    }
 }
 
 /* The octets of the piece's name up to @end are those of @name, folded. */

@@ -220,7 +220,8 @@ def test_names_are_folded_as_php_does(proxy, path, field, name):
 
 
 @pytest.mark.parametrize("query", [
-    "?k=real&k=real", "?k=re%61l", "?%6b=real", "?a=b;k=real", "?x&k=real"])
+    "?k=real&k=real", "?k=re%61l", "?%6b=real", "?a=b;k=real", "?x&k=real",
+    "?k=real%20", "?k=+real", "?k=real%09%0A", "?k=%C2%A0real", "?k=real%E2%80%8B", "?k=%EF%BB%BFreal", "?k=real%00"])
 def test_a_parameter_is_charged_to_what_a_server_may_read(proxy, query):
     assert Buckets(proxy, "/query", ([], "?k=real")).is_charged(query=query)
 

@@ -722,6 +722,22 @@ START_TEST(a_parameter_that_some_servers_drop_is_ambiguous)
 }
 END_TEST
 
+START_TEST(a_parameter_with_blanks_that_some_servers_trim_is_ambiguous)
+{
+    static const char *const ODD[] = {"1%20",    "+1",   "%091",     "1%0a",
+                                      "1%C2%A0", "1%00", "%1c1+%20", "1%EF%BB%BF"};
+    struct policy *policy = policy_from_text(BY_PRESENCE);
+    char target[128];
+    for (size_t i = 0; i < ARRAY_LEN(ODD); i++) {
+        (void)snprintf(target, sizeof(target), "/c?preview=%s", ODD[i]);
+        ck_assert_msg(route_of(policy, target) == -1, "%s", target);
+    }
+    ck_assert_int_eq(route_of(policy, "/c?preview=1"), 2);
+    ck_assert_int_eq(route_of(policy, "/c?preview=2%20"), 3);
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(a_parameter_behind_the_first_999_pieces_is_ambiguous)
 {
     static const int ROUTES[] = {3, 1, 2};
@@ -773,6 +789,7 @@ int main(void)
     tcase_add_test(tcase, the_query_is_read_once_however_many_routes_ask_for_parameters);
     tcase_add_test(tcase, a_parameter_of_several_routes_leads_to_the_one_that_has_the_value);
     tcase_add_test(tcase, a_parameter_that_some_servers_drop_is_ambiguous);
+    tcase_add_test(tcase, a_parameter_with_blanks_that_some_servers_trim_is_ambiguous);
     tcase_add_test(tcase, a_parameter_behind_the_first_999_pieces_is_ambiguous);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
