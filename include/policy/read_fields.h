@@ -17,6 +17,7 @@ struct read_field {
     struct span name;          /* as written in the policy; case-insensitive */
     struct span folded;        /* name in lower case; "-" replaces all but letters and digits */
     bool is_compared;          /* a condition compares its value, or a cost reads it as a number */
+    bool is_asked_for;         /* a condition asks whether it is there */
     bool is_grpc;              /* a condition compares it with the media type of gRPC */
     const struct span *values; /* that conditions compare it with, sorted */
     size_t n_values;

@@ -127,6 +127,10 @@ static const char *check_line(const struct read_fields *fields, const struct hea
     for (; at < fields->n_items && folds_to(name, &fields->items[at]); at++) {
         const struct read_field *item = &fields->items[at];
         if (span_equals_ignore_case(name, item->name)) {
+            if (item->is_asked_for && value_trim(head->fields[i].value).len == 0) {
+                return "a field is empty, which is none to some servers, and the policy asks "
+                       "whether it is there";
+            }
             return item->is_compared ? check_compared(item, head, i) : NULL;
         }
     }

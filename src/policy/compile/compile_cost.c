@@ -189,6 +189,9 @@ static void compile_by_method(struct compiler *compiler, const struct spec_cost 
         cost->max = specs[i].units > cost->max ? specs[i].units : cost->max;
         check_capacity(compiler, route, specs[i].units, "cost", specs[i].position.node);
     }
+    if (find_key(spec, "default") == NULL) {
+        cost->units = cost->max; /* many servers run the same handler for any method */
+    }
     add_cost_of_head(cost);
 }
 

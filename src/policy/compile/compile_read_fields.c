@@ -56,6 +56,8 @@ static void add_condition(struct collection *collection, const struct value_matc
     if (collection->items != NULL) {
         struct read_field *item = &collection->items[collection->n_items - 1];
         item->is_grpc = field->kind == VALUE_MATCH_GRPC;
+        item->is_asked_for =
+            field->kind == VALUE_MATCH_PRESENT || field->kind == VALUE_MATCH_ABSENT;
         item->values = field->values;
         item->n_values = field->n_values;
     }
@@ -113,6 +115,7 @@ static struct read_field merge(struct compiler *compiler, const struct read_fiel
     for (size_t i = 0; i < n; i++) {
         merged.is_compared = merged.is_compared || items[i].is_compared;
         merged.is_grpc = merged.is_grpc || items[i].is_grpc;
+        merged.is_asked_for = merged.is_asked_for || items[i].is_asked_for;
         n_values += items[i].n_values;
     }
     struct span *values = compile_alloc(compiler, n_values, sizeof(*values));

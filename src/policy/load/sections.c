@@ -411,8 +411,8 @@ static const struct section_field COST_FIELDS[] = {
      "units reserved until the response says them"},
     {"strip", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cost, strip), "false", KEY_CONDITIONAL,
      "the client does not see the field of the response"},
-    {"default", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, units), "1", KEY_CONDITIONAL,
-     "units of the methods that are not named"},
+    {"default", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, units), NULL, KEY_OPTIONAL,
+     "units of the methods that are not named; left out: the most that a named one costs"},
 };
 static const struct section_field METHOD_COST = {
     "cost", SHAPE_MAP,    &VALUE_METHOD_COST, offsetof(struct spec_cost, methods),

@@ -51,7 +51,7 @@ START_TEST(a_cost_may_differ_by_method)
     ck_assert_uint_eq(cost->methods[0].units, 5);
     assert_span(cost->methods[2].method, "HEAD"); /* as GET, which is said */
     ck_assert_uint_eq(cost->methods[2].units, 3);
-    ck_assert_uint_eq(cost->units, 1);
+    ck_assert_uint_eq(cost->units, 5);
     ck_assert_uint_eq(cost->max, 5);
     policy_free(policy);
 
