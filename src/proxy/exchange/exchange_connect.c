@@ -253,11 +253,17 @@ static bool read_balance_key(struct exchange *exchange, const struct upstream_gr
     return result != KEY_IS_AMBIGUOUS;
 }
 
+/* Until exchange_on_client_gone(), which is called in this iteration or the next. */
+COLD static void await_reset(struct exchange *exchange)
+{
+    exchange_set_state(exchange, EXCHANGE_BUFFER);
+}
+
 void exchange_connect(struct exchange *exchange, uint64_t now_us)
 {
     const struct upstream_group *group = group_of(exchange);
     if (UNLIKELY(exchange->client->is_leaving)) {
-        exchange_set_state(exchange, EXCHANGE_BUFFER); /* until exchange_on_client_gone() */
+        await_reset(exchange);
         return;
     }
     if (group->spec->balance == BALANCE_HASH && !read_balance_key(exchange, group)) {

@@ -455,7 +455,8 @@ static void on_next_iteration(void *context)
 
 /* --- decisions --- */
 
-static bool is_gatherable(const struct coalesce_store *store, const struct decision *decision)
+static ALWAYS_INLINE bool is_gatherable(const struct coalesce_store *store,
+                                        const struct decision *decision)
 {
     size_t keys_bytes = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
