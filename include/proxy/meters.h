@@ -23,6 +23,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "policy/policy.h"
+#include "proxy/reload_meters.h"
 #include "store/store.h"
 #include "store/store_meters.h"
 
@@ -156,14 +157,6 @@ struct worker_meters {
     uint64_t chance;       /* state of the random generator for sample_after */
 };
 
-/* Results of reloads. One thread writes them. */
-struct reload_meters {
-    struct counter done;
-    struct counter failed;
-    struct counter last_failed; /* 1: the latest reload failed */
-    struct counter loaded_us;   /* when the policy in force was loaded, since the epoch */
-};
-
 struct meters {
     struct reload_meters reload;
     struct name_directory routes;
@@ -186,6 +179,9 @@ MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
 
 /* Record that a reload ended at @wall_us since the epoch. @is_done: a new policy is in force. */
 void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
+
+/* The counts of reloads and their outcome. Any thread. */
+struct reload_counts meters_count_reloads(const struct meters *meters);
 
 /* The meters of worker @i. The first call creates them; they live as long as @meters. NULL: no
  * memory. */

@@ -243,12 +243,11 @@ void metrics_handle(struct admin_request *request)
         .admin = admin,
         .policy = request->policy,
         .meters = admin->options.meters,
+        .reloads = meters_count_reloads(admin->options.meters),
         .n_bans = bans_count_holding(admin->options.bans, clock_monotonic_us()),
         .bans = bans_count(admin->options.bans),
         .memory_bytes_max = request->policy->store.memory_bytes,
     };
-    metrics.is_last_reload_good = 1 - counter_read(&metrics.meters->reload.last_failed);
-    metrics.loaded_us = counter_read(&metrics.meters->reload.loaded_us);
     for (size_t i = 0; i < WORKERS_MAX; i++) {
         const struct worker_meters *worker = meters_snapshot(metrics.meters, i);
         if (worker != NULL) {

@@ -47,8 +47,7 @@ struct metrics {
     struct replica_counters bans;
     struct memory_store_counters memory;
     uint64_t memory_bytes_max;
-    uint64_t is_last_reload_good;
-    uint64_t loaded_us; /* when the policy in force was loaded, since the epoch */
+    struct reload_counts reloads;
     uint8_t *sayings; /* owned; what limits may say from now on, by number: bits of meter_saying */
     size_t n_sayings;
     const struct metric *metric; /* that is being written */

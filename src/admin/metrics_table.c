@@ -175,11 +175,10 @@ static bool read_instances(const struct metrics *metrics, uint64_t *n)
 
 static void write_reloads(struct metrics *metrics)
 {
-    const struct reload_meters *reload = &metrics->meters->reload;
     const struct page_label done = {"result", SPAN("done")};
     const struct page_label failed = {"result", SPAN("failed")};
-    metrics_add(metrics, &done, 1, counter_read(&reload->done));
-    metrics_add(metrics, &failed, 1, counter_read(&reload->failed));
+    metrics_add(metrics, &done, 1, metrics->reloads.n_done);
+    metrics_add(metrics, &failed, 1, metrics->reloads.n_failed);
 }
 
 static void write_lines_lost(struct metrics *metrics)
@@ -371,9 +370,9 @@ const struct metric METRICS[] = {
     COUNTER("reloads_total", "Times that the policy was to be loaded anew.",
             .write = write_reloads),
     GAUGE("last_reload_successful", "1, or 0 after a reload that left the policy as it was.",
-          NUMBER(is_last_reload_good)),
+          NUMBER(reloads.is_last_good)),
     GAUGE("policy_loaded_timestamp_seconds",
-          "When the policy in force was loaded, since unix epoch.", NUMBER(loaded_us),
+          "When the policy in force was loaded, since unix epoch.", NUMBER(reloads.loaded_us),
           .is_us = true),
     GAUGE("build_info", "1, with the version.", .write = write_build),
     GAUGE("workers", "Threads that serve clients.", NUMBER(n_workers)),

@@ -71,11 +71,25 @@ enum status meters_new(uint64_t wall_us, struct meters **meters)
 void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us)
 {
     struct reload_meters *reload = &meters->reload;
-    counter_up(is_done ? &reload->done : &reload->failed);
+    struct counter *count = is_done ? &reload->done : &reload->failed;
     counter_set(&reload->last_failed, !is_done);
     if (is_done) {
         counter_set(&reload->loaded_us, wall_us);
     }
+    /* Last, so that who sees the count sees the outcome. */
+    atomic_store_explicit(&count->n, counter_read(count) + 1, memory_order_release);
+}
+
+struct reload_counts meters_count_reloads(const struct meters *meters)
+{
+    const struct reload_meters *reload = &meters->reload;
+    struct reload_counts counts = {
+        .n_done = atomic_load_explicit(&reload->done.n, memory_order_acquire),
+        .n_failed = atomic_load_explicit(&reload->failed.n, memory_order_acquire),
+    };
+    counts.is_last_good = counter_read(&reload->last_failed) == 0;
+    counts.loaded_us = counter_read(&reload->loaded_us);
+    return counts;
 }
 
 /* --- the meters of a worker --- */
