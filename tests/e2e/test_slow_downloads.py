@@ -19,6 +19,8 @@ MIB = 1 << 20
 BIG = 64 * MIB  # more than the buffers of all sockets on the way
 SLOW, FAIR = 1024, 20 * 1024  # bytes a second
 LOST_S = 8.0  # 5 s saved up, used at 15/16 of a second each second, two checks; and the first block
+PHONE = 64 * 1024
+STALL_S = 5.0  # a phone that has saved it up may stand still for so long
 WATCHED_S = 9.0
 FAULT = "the client reads too slowly for a server to wait for it"
 RESET = "ENHANCE_YOUR_CALM"
@@ -41,8 +43,9 @@ routes:
 class Reader:
     """Asks for @target and takes @rate bytes a second, in a thread of its own."""
 
-    def __init__(self, proxy, target, rate):
-        self.target, self.rate = target, rate
+    def __init__(self, proxy, target, rate, source="127.0.0.1"):
+        self.target, self.rate, self.source = target, rate, source
+        self.rests_until = 0.0
         self.n_bytes, self.is_over, self.reset = 0, threading.Event(), None
         self.open(proxy)
         self.thread = threading.Thread(target=self._run)
@@ -53,11 +56,15 @@ class Reader:
         with contextlib.suppress(OSError, Closed):
             while not self.is_over.is_set():
                 due = (time.monotonic() - began) * self.rate - self.n_bytes
-                if due > 0:
+                if due > 0 and time.monotonic() >= self.rests_until:
                     self.take(int(min(max(due, 256), 4096)))
                 else:
                     self.is_over.wait(0.01)
         self.is_over.set()
+
+    def rest(self, for_s):
+        """Take nothing for so long."""
+        self.rests_until = time.monotonic() + for_s
 
     def stop(self):
         self.is_over.set()
@@ -74,6 +81,7 @@ class Reader1(Reader):
         self.sock = socket.socket()
         self.sock.settimeout(20)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        self.sock.bind((self.source, 0))
         self.sock.connect(proxy.address)
         self.sock.sendall(f"GET {self.target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
 
@@ -186,6 +194,34 @@ def test_a_slow_link_keeps_its_server(start, servers):
     with reading(*(kind(proxy, target, FAIR) for kind, target in kinds)) as readers:
         stay(readers)
     assert n_ended(proxy) == 0
+
+
+def test_a_phone_may_stand_still_once_it_has_saved_that_up(start, servers):
+    proxy = start(servers.policy())
+    kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
+    with reading(*(kind(proxy, target, PHONE) for kind, target in kinds)) as readers:
+        stay(readers, 2.0)
+        for reader in readers:
+            reader.rest(STALL_S)
+        stay(readers, STALL_S + 2.0)
+    assert n_ended(proxy) == 0
+
+
+def test_who_leaves_answers_unread_again_and_again_keeps_a_server_for_almost_no_time(start, servers):
+    proxy = start(servers.policy())
+
+    def keeps_for(source):
+        with reading(Reader1(proxy, "/one", 0, source)):
+            until(lambda: servers.n_held == 1, "the server to send")
+            began = time.monotonic()
+            until(lambda: servers.n_held == 0, "the server to be free", within=60)
+            return time.monotonic() - began
+
+    with Stalls() as stalls:
+        took_s = [keeps_for("127.0.0.5") for _ in range(8)]
+        assert took_s[0] > 1.5  # a link may stand still for a moment
+        assert max(took_s[-3:]) < 1.8 + stalls.total_s, took_s
+    assert keeps_for("127.0.0.6") > 1.5
 
 
 def test_answers_of_one_connection_share_the_rate(start, servers):

@@ -43,8 +43,8 @@ static uint64_t add_up_to(uint64_t one, uint64_t other, uint64_t most)
     return one >= most || other > most - one ? most : one + other;
 }
 
-bool min_rate_is_too_slow(struct min_rate *min_rate, const struct min_rate_rule *rule,
-                          uint64_t n_bytes, uint64_t now_us)
+uint64_t min_rate_check(struct min_rate *min_rate, const struct min_rate_rule *rule,
+                        uint64_t n_bytes, uint64_t now_us)
 {
     if (min_rate->checked_us == 0) {
         min_rate->left_us = rule->first_us;
@@ -53,7 +53,7 @@ bool min_rate_is_too_slow(struct min_rate *min_rate, const struct min_rate_rule 
     const uint64_t moved = n_bytes > min_rate->seen_bytes ? n_bytes - min_rate->seen_bytes : 0;
     min_rate->seen_bytes += moved;
     if (rule->bytes_per_s == 0) {
-        return false;
+        return 0;
     }
     if (min_rate->since_us != 0) {
         min_rate->waited_us += now_us - min_rate->since_us;
@@ -66,9 +66,15 @@ bool min_rate_is_too_slow(struct min_rate *min_rate, const struct min_rate_rule 
     const uint64_t worth_us = add_up_to(min_rate->waited_us, most_us, UINT64_MAX);
     const uint64_t may_wait_us =
         add_up_to(min_rate->left_us, earned_us(moved, rule->bytes_per_s, worth_us), UINT64_MAX);
-    const bool is_too_slow = min_rate->waited_us > may_wait_us;
-    const uint64_t left_us = is_too_slow ? 0 : may_wait_us - min_rate->waited_us;
+    const uint64_t waited_us = min_rate->waited_us;
+    const uint64_t left_us = waited_us > may_wait_us ? 0 : may_wait_us - waited_us;
     min_rate->left_us = left_us < most_us ? left_us : most_us;
     min_rate->waited_us = 0;
-    return is_too_slow;
+    return waited_us > may_wait_us ? waited_us - may_wait_us : 0;
+}
+
+bool min_rate_is_too_slow(struct min_rate *min_rate, const struct min_rate_rule *rule,
+                          uint64_t n_bytes, uint64_t now_us)
+{
+    return min_rate_check(min_rate, rule, n_bytes, now_us) > 0;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 struct min_rate_rule {
     uint64_t bytes_per_s; /* 0: there is no minimum rate */
     uint64_t first_us;    /* the allowance in advance */
@@ -39,7 +41,12 @@ uint64_t min_rate_total_us(const struct min_rate *min_rate, uint64_t now_us);
 
 /* Check the rate: @n_bytes have moved in total. Bytes since the last check pay for all waits since
  * then, because their order is not known. So a burst pays in full for waits up to the next check,
- * and for later waits with at most most_us. */
+ * and for later waits with at most most_us. Returns the time that was waited beyond the allowance;
+ * 0: none. */
+MUST_USE uint64_t min_rate_check(struct min_rate *min_rate, const struct min_rate_rule *rule,
+                                 uint64_t n_bytes, uint64_t now_us);
+
+/* The same: whether the peer is too slow. */
 bool min_rate_is_too_slow(struct min_rate *min_rate, const struct min_rate_rule *rule,
                           uint64_t n_bytes, uint64_t now_us);
 

@@ -64,13 +64,12 @@ struct exchange {
     struct client *client;          /* borrowed */
     struct timeout timeout;
     struct timeout_queue *client_check; /* @timeout is a slow-client check of it; NULL: it is not */
-
-    uint64_t touched_us;               /* monotonic: when something moved last */
-    struct min_rate request_min_rate;  /* of the client, sending the body */
-    struct min_rate response_min_rate; /* of the client, taking the answer */
-    struct precise_timer hold;         /* armed in HOLD */
-    struct slot_holder slots;          /* in config->slot_holders while it holds slots */
-    struct address peer;               /* the other end of the client's connection */
+    uint64_t touched_us;                /* monotonic: when something moved last */
+    struct min_rate request_min_rate;   /* of the client, sending the body */
+    struct min_rate response_min_rate;  /* of the client, taking the answer */
+    struct precise_timer hold;          /* armed in HOLD */
+    struct slot_holder slots;           /* in config->slot_holders while it holds slots */
+    struct address peer;                /* the other end of the client's connection */
 
     bool is_decision_pending;
     bool is_cost_reported;  /* by the response, where the route takes the cost from it */
@@ -92,6 +91,7 @@ struct exchange {
     bool is_answer_unreadable;      /* its head breaks the rules */
     bool is_client_blocked;         /* response bytes wait for the client */
     bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
+    bool may_hold_server;           /* with is_client_blocked: a server may wait, too */
     bool is_request_blocked;        /* request bytes wait for the upstream */
     bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
@@ -120,6 +120,7 @@ struct exchange {
     struct head response;
     struct grpc_messages messages;     /* of the request, with is_call */
     struct min_rate download_min_rate; /* total_us: of response_min_rate, by its last check */
+    uint64_t stalled_us;               /* of the client's stall budget, with download_min_rate */
     struct upstream_waiter waiter;     /* in QUEUE */
     uint64_t queued_at_us;             /* monotonic: when it began to wait */
     /* Until the evaluation only its route and view.head are read, both NULL, and of the admission
@@ -185,9 +186,8 @@ void exchange_on_client_drained(struct exchange *exchange);
 /* --- questions --- */
 bool exchange_is_head_request(const struct exchange *exchange);
 
-/* --- long pieces of a body, through a pipe --- */
-/* Long body pieces of an exchange, moved through a pipe without being read: see net/pipe.h. Each
- * belongs to a body of known length whose head has gone out, and is not the last piece. */
+/* --- long pieces of a body, moved through a pipe without being read: see net/pipe.h --- */
+/* Each belongs to a body of known length whose head has gone out, and is not the last piece. */
 
 /* Whether exchange_on_pipe() may be called where exchange_on_body() may: the head has gone out and
  * the server keeps up, so no pipe is filled in vain. One system call; none with @has_taken_one:

@@ -21,10 +21,13 @@ enum {
      * a thread as a rule, or begins to answer before this has passed. */
     SILENT_CALL_US = 1000000,
 
-    /* min_download: what a client has in advance, for a link that stands still for a moment, and
-     * what it may save up. */
-    DOWNLOAD_ADVANCE_US = 2000000,
-    DOWNLOAD_SAVED_US_MAX = 5000000,
+    /* min_download: what each answer has in advance, for the first bytes to be acknowledged. For a
+     * link that stands still for a moment it may take more of its client's stall budget, and it may
+     * save up as much as that has left. So a client that was cut again and again keeps servers for
+     * little longer than it earns; others behind its address still have a second. */
+    DOWNLOAD_ADVANCE_US = 200000,
+    DOWNLOAD_STALL_US_MAX = 1800000,
+    DOWNLOAD_SAVED_US_MIN = 1000000,
     DOWNLOAD_SHARES_MAX = 8, /* answers of one connection that have a share of the rate each */
 };
 
@@ -65,9 +68,12 @@ bool exchange_waits_for_body(const struct exchange *exchange)
 
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
 {
-    return exchange_waits_for_body(exchange) && keeps_min_upload(exchange)
-               ? &exchange->config->upload_check_timeouts
-               : &exchange->config->client_check_timeouts;
+    struct exchange_config *config = exchange->config;
+    if (exchange_waits_for_body(exchange) && keeps_min_upload(exchange)) {
+        return &config->upload_check_timeouts;
+    }
+    return exchange->may_hold_server ? &config->download_check_timeouts
+                                     : &config->client_check_timeouts;
 }
 
 bool exchange_has_delayed_server(const struct exchange *exchange)
@@ -135,30 +141,87 @@ static uint64_t share_of(const struct exchange *exchange, uint64_t bytes_per_s)
     return n_shares > 1 ? (bytes_per_s + n_shares - 1) / n_shares : bytes_per_s;
 }
 
+/* min_download of the exchange's route; 0: none. */
+static uint64_t min_download(const struct exchange *exchange)
+{
+    const struct route *route = exchange->evaluation.route;
+    return route != NULL ? route->min_download_bytes_per_s : 0;
+}
+
+/* The stall budgets that hold for the client; NULL: one without an address, which cannot be told
+ * from others, so that each answer has a budget of its own. In FORWARD. */
+static struct stall_budgets *find_budgets(const struct exchange *exchange)
+{
+    return exchange->evaluation.view.client.family != ADDRESS_NONE
+               ? &exchange->server->group->process->stall_budgets
+               : NULL;
+}
+
+/* What the answer may save up. */
+static uint64_t saved_us_max(const struct exchange *exchange, const struct address *client,
+                             uint64_t now_us)
+{
+    struct stall_budgets *budgets = find_budgets(exchange);
+    const uint64_t left_us =
+        budgets != NULL ? stall_budgets_left_us(budgets, client, now_us) : STALL_BUDGET_US;
+    return left_us > DOWNLOAD_SAVED_US_MIN ? left_us : DOWNLOAD_SAVED_US_MIN;
+}
+
+/* Whether the answer may use up @lacking_us more than it has earned. */
+static bool take_stall(struct exchange *exchange, const struct address *client, uint64_t lacking_us,
+                       uint64_t now_us)
+{
+    struct stall_budgets *budgets = find_budgets(exchange);
+    if (lacking_us > DOWNLOAD_STALL_US_MAX - exchange->stalled_us ||
+        (budgets != NULL && !stall_budgets_take(budgets, client, lacking_us, now_us))) {
+        return false;
+    }
+    exchange->stalled_us += lacking_us;
+    return true;
+}
+
+/* Give back what the answer has taken, as far as it has earned it since. */
+static void give_stall(struct exchange *exchange, const struct address *client, uint64_t now_us)
+{
+    struct stall_budgets *budgets = find_budgets(exchange);
+    uint64_t *left_us = &exchange->download_min_rate.left_us;
+    const uint64_t given_us = *left_us < exchange->stalled_us ? *left_us : exchange->stalled_us;
+    *left_us -= given_us;
+    exchange->stalled_us -= given_us;
+    if (budgets != NULL && given_us > 0) {
+        stall_budgets_give(budgets, client, given_us, now_us);
+    }
+}
+
 /* Whether the client has held a server for too long by taking too little of the answer, @n_bytes so
  * far. Only the time counts in which it holds one; bytes count always. Before the check of
  * response_min_rate. */
 static bool holds_server_too_long(struct exchange *exchange, uint64_t n_bytes, uint64_t now_us)
 {
-    const uint64_t bytes_per_s = exchange->evaluation.route != NULL
-                                     ? exchange->evaluation.route->min_download_bytes_per_s
-                                     : 0;
     struct min_rate *min_rate = &exchange->download_min_rate;
     if (exchange->response_min_rate.checked_us == 0) {
         *min_rate = (struct min_rate){.since_us = 0};
+        exchange->stalled_us = 0;
     }
-    if (bytes_per_s == 0) {
+    const uint64_t bytes_per_s = min_download(exchange);
+    exchange->may_hold_server = bytes_per_s > 0 && holds_server(exchange);
+    if (bytes_per_s == 0 || exchange->state != EXCHANGE_FORWARD) {
         return false;
     }
     const uint64_t waits_us = min_rate_total_us(&exchange->response_min_rate, now_us);
-    min_rate->waited_us = holds_server(exchange) ? waits_us - min_rate->total_us : 0;
+    min_rate->waited_us = exchange->may_hold_server ? waits_us - min_rate->total_us : 0;
     min_rate->total_us = waits_us;
+    const struct address client = address_of_client(&exchange->evaluation.view.client);
     const struct min_rate_rule rule = {
         .bytes_per_s = share_of(exchange, bytes_per_s),
         .first_us = DOWNLOAD_ADVANCE_US,
-        .most_us = DOWNLOAD_SAVED_US_MAX,
+        .most_us = saved_us_max(exchange, &client, now_us),
     };
-    return min_rate_is_too_slow(min_rate, &rule, n_bytes, now_us);
+    const uint64_t lacking_us = min_rate_check(min_rate, &rule, n_bytes, now_us);
+    if (lacking_us == 0) {
+        give_stall(exchange, &client, now_us);
+    }
+    return lacking_us > 0 && !take_stall(exchange, &client, lacking_us, now_us);
 }
 
 static const char HOLDS_SERVER[] = "the client reads too slowly for a server to wait for it";
@@ -251,6 +314,7 @@ void exchange_check_client(struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
     if (look(exchange, now_us)) {
+        exchange->client_check = exchange_client_checks(exchange);
         timeout_arm(&exchange->timeout, exchange->client_check, now_us);
     }
 }

@@ -71,11 +71,12 @@ struct exchange_config {
     struct upstream_group **upstreams; /* by index of the policy's; joined */
     size_t n_upstreams;                /* that are open */
 
-    struct timeout_queue head_timeouts;         /* policy's timeouts.head */
-    struct timeout_queue idle_timeouts;         /* policy's timeouts.idle, of a stalled body */
-    struct timeout_queue tunnel_timeouts;       /* policy's timeouts.tunnel */
-    struct timeout_queue client_check_timeouts; /* interval of slow-client checks */
-    struct timeout_queue upload_check_timeouts; /* the same, of those that watch min_upload */
+    struct timeout_queue head_timeouts;           /* policy's timeouts.head */
+    struct timeout_queue idle_timeouts;           /* policy's timeouts.idle, of a stalled body */
+    struct timeout_queue tunnel_timeouts;         /* policy's timeouts.tunnel */
+    struct timeout_queue client_check_timeouts;   /* interval of slow-client checks */
+    struct timeout_queue upload_check_timeouts;   /* the same, of those that watch min_upload */
+    struct timeout_queue download_check_timeouts; /* the same, while a client keeps a server */
 
     struct key_hashes key_hashes; /* under the policy's secret */
     struct list slot_holders;     /* struct slot_holder */

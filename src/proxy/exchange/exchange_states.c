@@ -132,8 +132,9 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us)
         return;
     }
     struct exchange_config *config = exchange->config;
-    const bool is_check =
-        queue == &config->client_check_timeouts || queue == &config->upload_check_timeouts;
+    const bool is_check = queue == &config->client_check_timeouts ||
+                          queue == &config->upload_check_timeouts ||
+                          queue == &config->download_check_timeouts;
     exchange->client_check = is_check ? queue : NULL;
     timeout_arm(&exchange->timeout, queue, now_us);
 }

@@ -120,7 +120,7 @@ void tunnel_on_timeout(struct exchange *exchange);
 /* The timeout passed in CONNECT or FORWARD. */
 void exchange_on_connect_timeout(struct exchange *exchange);
 
-/* The slow-client check for the current wait: that of min_upload is more frequent. */
+/* The slow-client check for the current wait: where a server waits too, it is more frequent. */
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange);
 
 /* Whether the client has delayed the body, or the reading of the answer, for so long that the

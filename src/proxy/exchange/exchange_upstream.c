@@ -200,6 +200,8 @@ static void on_byte(struct upstream_user *user)
 static void on_client_blocked(struct exchange *exchange)
 {
     exchange->is_client_blocked = true;
+    exchange->may_hold_server = exchange->state == EXCHANGE_FORWARD &&
+                                exchange->evaluation.route->min_download_bytes_per_s > 0;
     exchange_touch(exchange);
 }
 

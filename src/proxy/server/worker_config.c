@@ -14,6 +14,7 @@
 enum {
     LOOK_US = 1000 * 1000,
     UPLOAD_CHECK_US = 50 * 1000,
+    DOWNLOAD_CHECK_US = 250 * 1000,
     CHECKS_PER_RENEWAL = 4,     /* of the age of leases */
     RENEW_AGAIN_US = 50 * 1000, /* while renewals are due that could not be sent */
 };
@@ -68,6 +69,9 @@ static void init_timers(struct worker_config *worker_config, struct loop *loop)
     timeout_queue_init(&config->tunnel_timeouts, loop, timeouts->tunnel_us);
     timeout_queue_init(&config->client_check_timeouts, loop, look_us(timeouts));
     timeout_queue_init(&config->upload_check_timeouts, loop, UPLOAD_CHECK_US);
+    const uint64_t check_us = look_us(timeouts);
+    timeout_queue_init(&config->download_check_timeouts, loop,
+                       check_us < DOWNLOAD_CHECK_US ? check_us : DOWNLOAD_CHECK_US);
     timer_init(&worker_config->renew_timer, loop, on_renewal, worker_config);
     if (worker_config->renew_us > 0) {
         timer_arm(&worker_config->renew_timer, worker_config->renew_us);
@@ -301,6 +305,7 @@ void worker_config_free(struct worker_config *worker_config)
     timeout_queue_close(&worker_config->config.tunnel_timeouts);
     timeout_queue_close(&worker_config->config.client_check_timeouts);
     timeout_queue_close(&worker_config->config.upload_check_timeouts);
+    timeout_queue_close(&worker_config->config.download_check_timeouts);
     buffer_pools_release(worker_config->config.pools);
     config_generation_release(worker_config->generation);
     free(worker_config);

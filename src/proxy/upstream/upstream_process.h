@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "policy/policy.h"
 #include "proxy/upstream/server_health.h"
+#include "proxy/upstream/stall_budgets.h"
 #include "proxy/upstream/suspects.h"
 
 enum { CACHE_LINE_BYTES = 64 };
@@ -56,6 +57,7 @@ struct upstream_process {
     size_t n_servers;                /* as in the spec */
     struct upstream_queue queue;
     struct suspects suspects; /* of connections by HTTP/2 */
+    struct stall_budgets stall_budgets;
 };
 
 /* Create the shared state of @spec, with one user. @before, with the spec @spec_before, is the

@@ -9,7 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "one_exchange.h"
+#include "proxy/upstream/stall_budgets.h"
 #include "support/iterations.h"
 
 /* A look each 50 ms. */
@@ -153,6 +155,47 @@ static void wait_for_us(uint64_t time_us)
     iterations_for(stage.worker.env.loop, time_us);
 }
 
+static struct stall_budgets *budgets(void)
+{
+    return &client.exchange->server->group->process->stall_budgets;
+}
+
+static uint64_t left_us(const struct address *address)
+{
+    return stall_budgets_left_us(budgets(), address, clock_monotonic_us());
+}
+
+START_TEST(a_client_that_has_used_up_its_stall_budget_is_cut_at_once)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx");
+    ck_assert(stall_budgets_take(budgets(), &client.exchange->peer, STALL_BUDGET_US,
+                                 clock_monotonic_us()));
+    send_more(fd);
+    wait_for_us(MORE_US);
+    assert_over(EXCHANGE_CLOSED);
+    ck_assert_uint_eq(counter_read(&stage.worker.env.meters->slow_downloads), 1);
+    server_assert_closed(&stage, fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_that_catches_up_has_its_whole_stall_budget_again)
+{
+    const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx");
+    const struct address address = client.exchange->peer;
+    send_more(fd);
+    wait_for_us(MORE_US);
+    ck_assert(!client.is_over);
+    ck_assert_uint_lt(left_us(&address), STALL_BUDGET_US - MORE_US / 2);
+    client.unread_bytes = 0;
+    exchange_on_client_drained(client.exchange); /* takes what waits, worth 3 s */
+    wait_for_us(MORE_US);
+    ck_assert(!client.is_over);
+    ck_assert_uint_eq(left_us(&address), STALL_BUDGET_US);
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_client_that_keeps_a_server_from_sending_is_cut)
 {
     const int fd = begin_blocked("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nx");
@@ -214,6 +257,8 @@ int main(void)
     tcase_add_test(all, a_client_that_sends_too_slowly_is_408_however_often_its_server_is_blocked);
     tcase_add_test(all, a_client_that_sends_at_the_rate_in_bursts_is_served);
     tcase_add_test(all, a_client_that_keeps_a_server_from_sending_is_cut);
+    tcase_add_test(all, a_client_that_has_used_up_its_stall_budget_is_cut_at_once);
+    tcase_add_test(all, a_client_that_catches_up_has_its_whole_stall_budget_again);
     tcase_add_test(all, an_answer_whose_rest_is_here_holds_no_server);
     tcase_add_test(all, a_stream_of_events_holds_no_server);
     tcase_add_test(all, a_server_that_has_ended_is_not_held);

@@ -1,0 +1,129 @@
+#include "proxy/upstream/stall_budgets.h"
+
+#include <stddef.h>
+
+#include "base/hash.h"
+
+enum {
+    TIME_BITS = 40,
+    US_PER_MS = 1000,
+    REFILL_PER_US = STALL_BUDGET_PERIOD_US / STALL_BUDGET_US, /* to get 1 us back */
+    PERIOD_MS = STALL_BUDGET_PERIOD_US / US_PER_MS,
+};
+
+static const uint64_t TIME_MASK = (UINT64_C(1) << TIME_BITS) - 1;
+
+static uint64_t hash_of(const struct address *client)
+{
+    return hash_shared(span_of((const char *)client, sizeof(*client))).low;
+}
+
+/* How long it takes until the budget of @entry is whole again. More than a period: another thread
+ * has taken from it at a later time. */
+static uint64_t due_ms(uint64_t entry, uint64_t now_ms)
+{
+    const uint64_t due = (entry - now_ms) & TIME_MASK;
+    return due <= PERIOD_MS ? due : due <= 2 * PERIOD_MS ? PERIOD_MS : 0;
+}
+
+static bool is_of(uint64_t entry, uint64_t hash)
+{
+    return entry >> TIME_BITS == hash >> TIME_BITS;
+}
+
+/* The time that it takes to get @time_us back, rounded up. */
+static uint64_t refill_ms(uint64_t time_us)
+{
+    return time_us < STALL_BUDGET_US ? (time_us * REFILL_PER_US + US_PER_MS - 1) / US_PER_MS
+                                     : PERIOD_MS;
+}
+
+static atomic_uint_least64_t *row_of(struct stall_budgets *budgets, uint64_t hash)
+{
+    return budgets->rows[hash % STALL_BUDGETS_ROWS];
+}
+
+/* The place of the client with @hash; NULL: it has none. */
+static atomic_uint_least64_t *find(struct stall_budgets *budgets, uint64_t hash)
+{
+    atomic_uint_least64_t *row = row_of(budgets, hash);
+    for (size_t i = 0; i < STALL_BUDGETS_PER_ROW; i++) {
+        if (is_of(atomic_load_explicit(&row[i], memory_order_relaxed), hash)) {
+            return &row[i];
+        }
+    }
+    return NULL;
+}
+
+/* The place that a new client takes. */
+static atomic_uint_least64_t *find_fullest(struct stall_budgets *budgets, uint64_t hash,
+                                           uint64_t now_ms)
+{
+    atomic_uint_least64_t *row = row_of(budgets, hash);
+    atomic_uint_least64_t *fullest = &row[0];
+    uint64_t least_ms = UINT64_MAX;
+    for (size_t i = 0; i < STALL_BUDGETS_PER_ROW; i++) {
+        const uint64_t due = due_ms(atomic_load_explicit(&row[i], memory_order_relaxed), now_ms);
+        if (due < least_ms) {
+            least_ms = due;
+            fullest = &row[i];
+        }
+    }
+    return fullest;
+}
+
+uint64_t stall_budgets_left_us(struct stall_budgets *budgets, const struct address *client,
+                               uint64_t now_us)
+{
+    const atomic_uint_least64_t *place = find(budgets, hash_of(client));
+    const uint64_t due = place == NULL ? 0
+                                       : due_ms(atomic_load_explicit(place, memory_order_relaxed),
+                                                now_us / US_PER_MS);
+    return (PERIOD_MS - due) * US_PER_MS / REFILL_PER_US;
+}
+
+bool stall_budgets_take(struct stall_budgets *budgets, const struct address *client,
+                        uint64_t time_us, uint64_t now_us)
+{
+    const uint64_t hash = hash_of(client);
+    const uint64_t now_ms = now_us / US_PER_MS;
+    atomic_uint_least64_t *place = find(budgets, hash);
+    if (place == NULL) {
+        place = find_fullest(budgets, hash, now_ms);
+    }
+    uint_least64_t entry = atomic_load_explicit(place, memory_order_relaxed);
+    uint64_t taken;
+    do {
+        /* Another thread may just have given the place to another client. */
+        const uint64_t due = is_of(entry, hash) ? due_ms(entry, now_ms) : 0;
+        if (time_us > STALL_BUDGET_US || refill_ms(time_us) > PERIOD_MS - due) {
+            return false;
+        }
+        const uint64_t whole_ms = (now_ms + due + refill_ms(time_us)) & TIME_MASK;
+        taken = (hash & ~TIME_MASK) | whole_ms;
+    } while (!atomic_compare_exchange_weak_explicit(place, &entry, taken, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+void stall_budgets_give(struct stall_budgets *budgets, const struct address *client,
+                        uint64_t time_us, uint64_t now_us)
+{
+    const uint64_t hash = hash_of(client);
+    const uint64_t now_ms = now_us / US_PER_MS;
+    atomic_uint_least64_t *place = find(budgets, hash);
+    if (place == NULL) {
+        return; /* forgotten: it has all */
+    }
+    uint_least64_t entry = atomic_load_explicit(place, memory_order_relaxed);
+    uint64_t given;
+    do {
+        const uint64_t due = due_ms(entry, now_ms);
+        if (!is_of(entry, hash) || due == 0) {
+            return;
+        }
+        const uint64_t back_ms = refill_ms(time_us) < due ? refill_ms(time_us) : due;
+        given = (hash & ~TIME_MASK) | ((now_ms + due - back_ms) & TIME_MASK);
+    } while (!atomic_compare_exchange_weak_explicit(place, &entry, given, memory_order_relaxed,
+                                                    memory_order_relaxed));
+}
