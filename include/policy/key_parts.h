@@ -47,15 +47,32 @@ struct request_view {
 
 enum { KEY_IPV6_BITS_DEFAULT = 64 }; /* the prefix of one household or host */
 
+struct key_position;
+
 /* One alternative of one part. */
 struct key_term {
     enum key_source source;
     bool is_credentials; /* the header Authorization, with a case-insensitive scheme */
-    struct span name;    /* of the header (lower case), cookie, query parameter, capture or claim */
-    uint32_t number;     /* of the path segment, from 1 */
-    uint16_t claim;      /* jwt: index of the policy's claims */
-    uint8_t ipv6_bits;   /* client.ip: default 64 */
-    uint8_t ipv4_bits;   /* client.ip: default 32 */
+    /* of the header (lower case), cookie, query parameter, capture or claim; geohash: what stands
+     * in parentheses, `query.lat query.lon 6` */
+    struct span name;
+    uint32_t number;   /* of the path segment, from 1; geohash: characters of the cell */
+    uint16_t claim;    /* jwt: index of the policy's claims */
+    uint8_t ipv6_bits; /* client.ip: default 64 */
+    uint8_t ipv4_bits; /* client.ip: default 32 */
+    const struct key_position *position; /* geohash; else NULL */
+};
+
+enum {
+    KEY_POSITION_BYTES_MAX = 2 * (NAME_BYTES_MAX + sizeof("header. ")) + 2, /* as text */
+    KEY_TERM_TEXT_MAX =
+        KEY_POSITION_BYTES_MAX + 16, /* of any term, as key_print_term() writes it */
+};
+
+/* Where the coordinates of a position are: each a header, a cookie or a parameter. */
+struct key_position {
+    struct key_term latitude;
+    struct key_term longitude;
 };
 
 /* One part: the first alternative that is present counts. */

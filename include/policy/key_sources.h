@@ -14,6 +14,9 @@
 /* A name in the path of a claim, with or without quotes. */
 #define KEY_CLAIM_PATTERN "([A-Za-z0-9_-]+|\"([^\"\\\\]|\\\\.)+\")"
 
+/* A coordinate of a position. */
+#define KEY_COORDINATE_PATTERN "((header|cookie|query)\\." KEY_NAME_PATTERN ")"
+
 /* X(ID, name, word, naming, origin, detail, values, reader, pattern)
  *
  *   name     in identities, which outlive the process: it never changes
@@ -50,6 +53,9 @@
     X(ROUTE, "route", "route", NONE, POLICY, 0, IF_PLAIN, ONE(route), "route")                     \
     X(JWT, "jwt", "jwt", CLAIM, TOKEN, 0, NEVER, ONE(claim),                                       \
       "jwt\\." KEY_CLAIM_PATTERN "(\\." KEY_CLAIM_PATTERN ")*")                                    \
+    X(GEOHASH, "geohash", "geohash", POSITION, POSITION, 0, NEVER, EACH(position),                 \
+      "geohash\\([ \t]*" KEY_COORDINATE_PATTERN "[ \t]+" KEY_COORDINATE_PATTERN                    \
+      "[ \t]+[1-9][ \t]*\\)")                                                                      \
     X(GLOBAL, "global", "global", NONE, POLICY, 0, ALWAYS, ONE(all), "global")
 
 enum key_source {
@@ -63,11 +69,12 @@ enum key_source {
  * what follows is meant. */
 enum key_naming {
     KEY_NAMING_NONE,
-    KEY_NAMING_BITS,   /* nothing or `/BITS`, a prefix length of addresses */
-    KEY_NAMING_NUMBER, /* `.N`, from 1 */
-    KEY_NAMING_NAME,   /* `.NAME`, case-sensitive */
-    KEY_NAMING_FIELD,  /* `.NAME` of a header field, kept in lower case */
-    KEY_NAMING_CLAIM,  /* `.PATH` of a claim: see jwt_path_parse() */
+    KEY_NAMING_BITS,     /* nothing or `/BITS`, a prefix length of addresses */
+    KEY_NAMING_NUMBER,   /* `.N`, from 1 */
+    KEY_NAMING_NAME,     /* `.NAME`, case-sensitive */
+    KEY_NAMING_FIELD,    /* `.NAME` of a header field, kept in lower case */
+    KEY_NAMING_CLAIM,    /* `.PATH` of a claim: see jwt_path_parse() */
+    KEY_NAMING_POSITION, /* `(LATITUDE LONGITUDE N)`, N the characters of a cell */
 };
 
 /* Where the value comes from. */
@@ -80,8 +87,9 @@ enum key_origin {
     KEY_FROM_PATH,
     KEY_FROM_METHOD,
     KEY_FROM_HOST,
-    KEY_FROM_TOKEN,  /* a claim of the token that the route reads */
-    KEY_FROM_POLICY, /* nothing of the request itself */
+    KEY_FROM_TOKEN,    /* a claim of the token that the route reads */
+    KEY_FROM_POSITION, /* two headers, cookies or parameters: see struct key_position */
+    KEY_FROM_POLICY,   /* nothing of the request itself */
 };
 
 /* Which values may stand in logs and in Redis. The others are replaced by their keyed hash. */

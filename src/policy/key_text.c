@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "http/field.h"
-#include "jwt/token.h"
+#include "policy/geohash.h"
 #include "policy/key.h"
 #include "policy/key_values.h"
 #include "policy/load/node.h"
@@ -38,6 +38,10 @@ void key_print_term(const struct key_term *term, struct text *text)
     if (source->naming == KEY_NAMING_NUMBER) {
         text_add_char(text, '.');
         text_add_u64(text, term->number);
+    } else if (source->naming == KEY_NAMING_POSITION) {
+        text_add_char(text, '(');
+        text_add(text, term->name);
+        text_add_char(text, ')');
     } else if (term->name.len > 0) {
         text_add_char(text, '.');
         text_add(text, term->name);
@@ -237,6 +241,11 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
     if (term->source == KEY_METHOD && !read_method(reading, &value)) {
         return false;
     }
+    if (term->source == KEY_GEOHASH && !geohash_is_cell(value, term->number)) {
+        return text_refuse(reading->problem,
+                           "a cell has %u characters of 0-9 and b-z without i, l and o",
+                           term->number);
+    }
     key_write_part(term, value, reading->policy->store.secret, reading->identity);
     return true;
 }
@@ -286,7 +295,7 @@ static bool take_name(struct reading *reading, struct span name, bool ignore_cas
 static bool take_term(struct reading *reading, const struct key_term *term)
 {
     const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
-    char buffers[2][JWT_PATH_BYTES_MAX + 32];
+    char buffers[2][KEY_TERM_TEXT_MAX];
     struct text outer = text_of(buffers[0], sizeof(buffers[0]));
     struct text inner = text_of(buffers[1], sizeof(buffers[1]));
     key_print_term(term, &outer);

@@ -3,12 +3,14 @@
 #include "http/signed_value.h"
 #include "http/values.h"
 #include "jwt/token.h"
+#include "policy/geohash.h"
 #include "tls/client_certificate.h"
 
 /* The state of reading the values of one term. */
 struct reading {
     const struct key_term *term;
     struct key_values *values;
+    enum key_duplicates duplicates;
     size_t first;   /* index of the term's first value */
     bool has_empty; /* it is also there with an empty value, or missing to some servers */
     bool is_refused;
@@ -351,6 +353,8 @@ static void read_query(struct reading *reading, const struct head *head,
 typedef void read_each_fn(struct reading *reading, const struct head *head,
                           struct key_scratch *scratch);
 
+static read_each_fn read_position;
+
 /* The reader of each source: one of the two is NULL. */
 static const struct {
     read_one_fn *one;
@@ -375,12 +379,73 @@ static void read_term(struct reading *reading, const struct request_view *reques
     (void)add(reading, READERS[source].one(reading->term, request, scratch->address));
 }
 
+/* Whether several values under @source are counted each. */
+static bool may_differ(enum key_source source, enum key_duplicates duplicates)
+{
+    const bool is_cookie = KEY_SOURCE_ROWS[source].origin == KEY_FROM_COOKIE;
+    return READERS[source].each != NULL && (duplicates == KEY_DUPLICATES_EACH ||
+                                            (duplicates == KEY_DUPLICATES_COOKIES && is_cookie));
+}
+
 bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplicates)
 {
-    const bool is_cookie = KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_COOKIE;
-    return READERS[term->source].each != NULL &&
-           (duplicates == KEY_DUPLICATES_EACH ||
-            (duplicates == KEY_DUPLICATES_COOKIES && is_cookie));
+    const struct key_position *position = term->position;
+    return may_differ(term->source, duplicates) ||
+           (position != NULL && (may_differ(position->latitude.source, duplicates) ||
+                                 may_differ(position->longitude.source, duplicates)));
+}
+
+/* --- positions --- */
+
+/* Read the values of one coordinate. False: @reading is refused, or the coordinate is missing. */
+static bool read_coordinate(struct reading *reading, const struct key_term *term,
+                            const struct head *head, struct key_scratch *scratch,
+                            struct key_values *values)
+{
+    struct reading own = {.term = term, .values = values, .duplicates = reading->duplicates};
+    values->n = 0;
+    READERS[term->source].each(&own, head, scratch);
+    reading->has_empty = reading->has_empty || own.has_empty || values->n == 0;
+    reading->is_refused = own.is_refused || (values->n + own.has_empty > 1 &&
+                                             !may_differ(term->source, reading->duplicates));
+    return !reading->is_refused && values->n > 0;
+}
+
+/* Add the cell of a point. False: no more are wanted. */
+static bool add_cell(struct reading *reading, struct span latitude, struct span longitude,
+                     struct key_scratch *scratch)
+{
+    const size_t characters = reading->term->number;
+    char *cell = scratch->bytes + scratch->used;
+    if (sizeof(scratch->bytes) - scratch->used < GEOHASH_CHARACTERS_MAX) {
+        reading->is_refused = true;
+        return false;
+    }
+    if (!geohash_write(latitude, longitude, characters, cell)) {
+        reading->has_empty = true;
+        return true;
+    }
+    scratch->used += characters;
+    return add(reading, span_of(cell, characters));
+}
+
+/* The cell of each pair of coordinates that servers may read. */
+static void read_position(struct reading *reading, const struct head *head,
+                          struct key_scratch *scratch)
+{
+    const struct key_position *position = reading->term->position;
+    struct key_values latitudes;
+    struct key_values longitudes;
+    if (!read_coordinate(reading, &position->latitude, head, scratch, &latitudes) ||
+        !read_coordinate(reading, &position->longitude, head, scratch, &longitudes)) {
+        return;
+    }
+    for (size_t i = 0; i < latitudes.n * longitudes.n; i++) {
+        if (!add_cell(reading, latitudes.items[i / longitudes.n].value,
+                      longitudes.items[i % longitudes.n].value, scratch)) {
+            return;
+        }
+    }
 }
 
 bool key_values_read_one(const struct key_part *part, const struct request_view *request,
@@ -402,7 +467,10 @@ bool key_values_read(const struct key_part *part, enum key_duplicates duplicates
     scratch->used = 0;
     values->n = 0;
     for (size_t i = 0; i < part->n_terms; i++) {
-        struct reading reading = {.term = &part->terms[i], .values = values, .first = values->n};
+        struct reading reading = {.term = &part->terms[i],
+                                  .values = values,
+                                  .duplicates = duplicates,
+                                  .first = values->n};
         read_term(&reading, request, scratch);
         const size_t n = values->n - reading.first;
         if (reading.is_refused ||

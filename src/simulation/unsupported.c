@@ -38,7 +38,8 @@ static bool has_header(const struct search *search, struct span name)
 
 /* --- keys --- */
 
-static bool has_term(const struct search *search, const struct key_term *term)
+/* @term is no position. */
+static bool has_plain_term(const struct search *search, const struct key_term *term)
 {
     const struct key_source_row *source = &KEY_SOURCE_ROWS[term->source];
     switch (source->origin) {
@@ -57,10 +58,19 @@ static bool has_term(const struct search *search, const struct key_term *term)
     case KEY_FROM_ADDRESS:
     case KEY_FROM_PATH:
     case KEY_FROM_METHOD:
+    case KEY_FROM_POSITION:
     case KEY_FROM_POLICY:
         break;
     }
     return true;
+}
+
+static bool has_term(const struct search *search, const struct key_term *term)
+{
+    const struct key_position *position = term->position;
+    return position != NULL ? has_plain_term(search, &position->latitude) &&
+                                  has_plain_term(search, &position->longitude)
+                            : has_plain_term(search, term);
 }
 
 /* Write the terms of @part that the logs have, or, unless @reported, those that they lack. */

@@ -26,7 +26,7 @@ static const struct span PARTS[] = {
     {"header.x-key", 12}, {"cookie.s | client.ip", 20},
     {"query.q", 7},       {"path", 4},
     {"path.1", 6},        {"method", 6},
-    {"host", 4},          {"header.x-key | host", 19},
+    {"host", 4},          {"geohash(query.q header.x-key 9) | host", 38},
 };
 
 static struct limit limit;

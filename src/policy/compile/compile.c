@@ -38,12 +38,27 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
     };
 }
 
+static const struct key_position *copy_position(struct compiler *compiler,
+                                                const struct key_position *from)
+{
+    struct key_position *to = compile_alloc(compiler, 1, sizeof(*to));
+    if (to != NULL) {
+        *to = *from;
+        to->latitude.name = compile_copy(compiler, from->latitude.name);
+        to->longitude.name = compile_copy(compiler, from->longitude.name);
+    }
+    return to;
+}
+
 void compile_key_part(struct compiler *compiler, const struct key_part *from,
                       const struct node *node, struct key_part *to)
 {
     *to = *from;
     for (size_t i = 0; i < to->n_terms; i++) {
         to->terms[i].name = compile_copy(compiler, from->terms[i].name);
+        if (to->terms[i].position != NULL) {
+            to->terms[i].position = copy_position(compiler, from->terms[i].position);
+        }
         if (KEY_SOURCE_ROWS[to->terms[i].source].origin == KEY_FROM_TOKEN) {
             to->terms[i].claim = compile_claim(compiler, to->terms[i].name, node);
         }

@@ -29,15 +29,26 @@ static void add(struct collection *collection, struct span name, bool is_compare
         .name = name, .folded = span_of(folded, name.len), .is_compared = is_compared};
 }
 
+/* @term is no position. */
+static void add_term(struct collection *collection, const struct key_term *term)
+{
+    const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
+    if (origin == KEY_FROM_HEADER) {
+        add(collection, term->name, false);
+    } else if (origin == KEY_FROM_COOKIE) {
+        add(collection, field_name(FIELD_COOKIE), false);
+    }
+}
+
 static void add_part(struct collection *collection, const struct key_part *part)
 {
     for (size_t i = 0; i < part->n_terms; i++) {
         const struct key_term *term = &part->terms[i];
-        const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
-        if (origin == KEY_FROM_HEADER) {
-            add(collection, term->name, false);
-        } else if (origin == KEY_FROM_COOKIE) {
-            add(collection, field_name(FIELD_COOKIE), false);
+        if (term->position != NULL) {
+            add_term(collection, &term->position->latitude);
+            add_term(collection, &term->position->longitude);
+        } else {
+            add_term(collection, term);
         }
     }
 }

@@ -66,6 +66,7 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     case KEY_FROM_HEADER:
     case KEY_FROM_COOKIE:
     case KEY_FROM_QUERY:
+    case KEY_FROM_POSITION:
         return false;
     }
     return false;

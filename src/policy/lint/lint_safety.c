@@ -243,11 +243,14 @@ void lint_empty_secret(struct lint *lint)
     for (size_t i = 0; i < policy->n_rules && is_empty && policy->store.kind == STORE_REDIS; i++) {
         const struct key_term *term = hashed_term(&policy->rules[i]);
         if (term != NULL) {
+            char buffer[KEY_TERM_TEXT_MAX];
+            struct text name = text_of(buffer, sizeof(buffer));
+            key_print_term(term, &name);
             node_warn(lint->diags, lint->limits[i].key.node, WARNING_EMPTY_SECRET,
                       "store.secret is empty, so that any reader can compute the hashes that stand "
-                      "for values of %.*s.%.*s, and find short or leaked values in Redis and "
+                      "for values of %.*s, and find short or leaked values in Redis and "
                       "in logs: write secret: ${NAME}",
-                      SPAN_ARGS(KEY_SOURCE_ROWS[term->source].word), SPAN_ARGS(term->name));
+                      SPAN_ARGS(text_span(&name)));
             return;
         }
     }

@@ -7,6 +7,7 @@
 #include "jwt/token.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
+#include "policy/geohash.h"
 #include "policy/load/node.h"
 #include "policy/load/spec.h"
 
@@ -280,6 +281,8 @@ static void write_syntax(const struct key_source_row *source, struct text *text)
         text_add_literal(text, ".NAME");
     } else if (source->naming == KEY_NAMING_CLAIM) {
         text_add_literal(text, ".CLAIM");
+    } else if (source->naming == KEY_NAMING_POSITION) {
+        text_add_literal(text, "(LATITUDE LONGITUDE N)");
     }
 }
 
@@ -323,8 +326,9 @@ static bool copy_name(struct span name, bool lower, struct arena *arena, struct 
 /* The text of a term behind the word of its source. */
 struct term_rest {
     struct span word;
-    struct span name; /* behind the dot; data is NULL: there is no dot */
-    struct span bits; /* behind the slash, likewise */
+    struct span name;     /* behind the dot; data is NULL: there is no dot */
+    struct span bits;     /* behind the slash, likewise */
+    struct span position; /* between parentheses, likewise */
 };
 
 static bool parse_number(struct span name, struct key_term *term, struct text *problem)
@@ -389,10 +393,16 @@ static bool begins_word(struct span piece)
     return false;
 }
 
-/* Split `word.name` or `word/bits`. */
+/* Split `word.name`, `word/bits` or `word(position)`. */
 static struct term_rest split_term(struct span term)
 {
-    struct term_rest rest = {.name = {NULL, 0}, .bits = {NULL, 0}};
+    struct term_rest rest = {.name = {NULL, 0}};
+    const size_t parenthesis = span_find(term, '(');
+    if (parenthesis < term.len && term.data[term.len - 1] == ')') {
+        rest.word = span_trim(span_of(term.data, parenthesis));
+        rest.position = span_of(term.data + parenthesis + 1, term.len - parenthesis - 2);
+        return rest;
+    }
     const size_t dot = span_find(term, '.');
     rest.word = span_of(term.data, dot);
     if (dot < term.len && !begins_word(rest.word)) {
@@ -414,9 +424,11 @@ static bool takes_rest(enum key_naming naming, const struct term_rest *rest)
     uint64_t number;
     switch (naming) {
     case KEY_NAMING_NONE:
-        return rest->name.data == NULL && rest->bits.data == NULL;
+        return rest->name.data == NULL && rest->bits.data == NULL && rest->position.data == NULL;
     case KEY_NAMING_BITS:
-        return rest->name.data == NULL;
+        return rest->name.data == NULL && rest->position.data == NULL;
+    case KEY_NAMING_POSITION:
+        return rest->position.data != NULL;
     case KEY_NAMING_NUMBER:
         return rest->name.data != NULL && span_to_u64(rest->name, PATH_SEGMENTS_MAX, &number);
     case KEY_NAMING_NAME:
@@ -434,16 +446,83 @@ static bool refuse_rest(const struct key_source_row *last, const struct term_res
     if (last == NULL) {
         return refuse_word(rest->word, problem);
     }
+    if (rest->position.data != NULL) {
+        return text_refuse(problem, "only geohash is followed by parentheses");
+    }
     if (rest->bits.data != NULL) {
         return text_refuse(problem, "only client.ip has a prefix length");
     }
-    if (rest->name.data == NULL) {
+    if (rest->name.data == NULL || last->naming == KEY_NAMING_POSITION) {
         text_add(problem, rest->word);
-        text_add_literal(problem, " needs a name: ");
+        text_add(problem, last->naming == KEY_NAMING_POSITION ? SPAN(" needs a position: ")
+                                                              : SPAN(" needs a name: "));
         write_syntax(last, problem);
         return false;
     }
     return text_refuse(problem, "nothing may follow %.*s", SPAN_ARGS(rest->word));
+}
+
+/* Take the text up to the next blank from the front of @rest, which does not begin with one. */
+static struct span take_word(struct span *rest)
+{
+    size_t len = 0;
+    while (len < rest->len && rest->data[len] != ' ' && rest->data[len] != '\t') {
+        len++;
+    }
+    const struct span word = span_of(rest->data, len);
+    *rest = span_trim(span_of(rest->data + len, rest->len - len));
+    return word;
+}
+
+/* Parse one coordinate of a position and append it to the @shown form of the position. */
+static bool parse_coordinate(struct span written, struct arena *arena, struct key_term *term,
+                             struct text *shown, struct text *problem)
+{
+    const size_t dot = span_find(written, '.');
+    const struct span word = span_of(written.data, dot);
+    *term = (struct key_term){.source = span_equals(word, SPAN("header"))   ? KEY_HEADER
+                                        : span_equals(word, SPAN("cookie")) ? KEY_COOKIE
+                                                                            : KEY_QUERY};
+    if (dot == written.len || !span_equals(word, KEY_SOURCE_ROWS[term->source].word)) {
+        return text_refuse(problem, "a coordinate of geohash is query.NAME, header.NAME or "
+                                    "cookie.NAME: geohash(query.lat query.lon 6)");
+    }
+    if (!parse_name(span_of(written.data + dot + 1, written.len - dot - 1), arena, term, problem)) {
+        return false;
+    }
+    text_add(shown, word);
+    text_add_char(shown, '.');
+    text_add(shown, term->name);
+    text_add_char(shown, ' ');
+    return true;
+}
+
+/* What stands between the parentheses of geohash. */
+static bool parse_position(struct span text, struct arena *arena, struct key_term *term,
+                           struct text *problem)
+{
+    char buffer[KEY_POSITION_BYTES_MAX];
+    struct text shown = text_of(buffer, sizeof(buffer));
+    struct key_position *position = arena_calloc(arena, 1, sizeof(*position));
+    struct span rest = span_trim(text);
+    uint64_t characters;
+    if (position == NULL) {
+        return text_refuse(problem, "out of memory");
+    }
+    if (!parse_coordinate(take_word(&rest), arena, &position->latitude, &shown, problem) ||
+        !parse_coordinate(take_word(&rest), arena, &position->longitude, &shown, problem)) {
+        return false;
+    }
+    if (!span_to_u64(rest, GEOHASH_CHARACTERS_MAX, &characters) || characters == 0) {
+        return text_refuse(problem,
+                           "geohash ends with the characters of a cell, 1 to %d: "
+                           "geohash(query.lat query.lon 6)",
+                           GEOHASH_CHARACTERS_MAX);
+    }
+    text_add_u64(&shown, characters);
+    term->position = position;
+    term->number = (uint32_t)characters;
+    return copy_name(text_span(&shown), false, arena, &term->name, problem);
 }
 
 static bool parse_rest(const struct term_rest *rest, struct arena *arena, struct key_term *term,
@@ -461,6 +540,8 @@ static bool parse_rest(const struct term_rest *rest, struct arena *arena, struct
         return parse_name(rest->name, arena, term, problem);
     case KEY_NAMING_CLAIM:
         return parse_claim(rest->name, arena, term, problem);
+    case KEY_NAMING_POSITION:
+        return parse_position(rest->position, arena, term, problem);
     }
     return false;
 }

@@ -169,6 +169,115 @@ START_TEST(what_may_be_secret_is_hashed)
 }
 END_TEST
 
+/* Of requests by geohash(query.lat header.x-lon 6) with @other: whether they count as those to
+ * 52.520008, 13.404954. */
+static const struct {
+    const char *target;
+    const char *longitude; /* NULL: no such field */
+    bool is_same;
+} POSITIONS[] = {
+    {"/?lat=52.520008", "13.404954", true},
+    {"/?lat=52.52001&x=1", " 13.40494999 ", true},
+    {"/?lat=%352.520008&lat=52.520008", "+13.404954", true},
+    {"/?lat=%2B52.520008", "13.404954", true},
+    {"/?lat=-52.520008", "13.404954", false},
+    {"/?lat=52.520008", "13.5", false},
+};
+
+START_TEST(a_position_counts_by_its_cell)
+{
+    static const char KEY[] = "geohash(query.lat header.x-lon 6)";
+    struct request berlin;
+    struct request other;
+    request_init(&berlin, "GET", "/?lat=52.520008", "a");
+    request_add_field(&berlin, SPAN("X-Lon"), SPAN("13.404954"));
+    request_init(&other, "GET", POSITIONS[_i].target, "a");
+    request_add_field(&other, SPAN("X-Lon"), span_of_text(POSITIONS[_i].longitude));
+    const struct span cell = kept_identity(&berlin, KEY, "");
+    ck_assert(span_starts_with(cell, SPAN("{geohash#32=")));
+    ck_assert(span_equals(kept_identity(&other, KEY, ""), cell) == POSITIONS[_i].is_same);
+    /* Other places of the coordinates, or another size, are another key. */
+    ck_assert(!span_equals(kept_identity(&berlin, "geohash(query.lat header.x-lon 5)", ""), cell));
+    request_add_field(&berlin, SPAN("X-Long"), SPAN("13.404954"));
+    ck_assert(!span_equals(kept_identity(&berlin, "geohash(query.lat header.x-long 6)", ""), cell));
+}
+END_TEST
+
+START_TEST(what_is_no_position_is_missing)
+{
+    static const char *const TARGETS[] = {
+        "/",
+        "/?lat=1",
+        "/?lon=1",
+        "/?lat=&lon=1",
+        "/?lat=1&lon=",
+        "/?lat=x&lon=1",
+        "/?lat=90.1&lon=1",
+        "/?lat=1&lon=-180.5",
+        "/?lat=1e1&lon=1",
+        "/?lat=1&lon=1,5",
+        "/?lat=1&lon=000000000000000000000000000000001",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(TARGETS); i++) {
+        struct request request;
+        request_init(&request, "GET", TARGETS[i], "a");
+        ck_assert_msg(span_equals(identity(&request, "geohash(query.lat query.lon 6)", ""),
+                                  SPAN("{none:0=}")),
+                      "%s", TARGETS[i]);
+        ck_assert_msg(span_equals(identity(&request, "geohash(query.lat query.lon 6) | method", ""),
+                                  SPAN("{method:3=GET}")),
+                      "%s", TARGETS[i]);
+    }
+}
+END_TEST
+
+/* The cells of requests whose coordinates come twice. */
+START_TEST(coordinates_that_come_twice_follow_the_rules_of_their_sources)
+{
+    static const struct {
+        const char *key;
+        const char *target;
+        const char *cookie;
+        enum key_duplicates duplicates;
+        size_t n; /* identities; 0: refused */
+    } ROWS[] = {
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=2&lon=1", "", KEY_DUPLICATES_COOKIES, 0},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=1.0&lon=1", "", KEY_DUPLICATES_COOKIES, 0},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lon=1&lon=", "", KEY_DUPLICATES_COOKIES, 0},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lon=1;x", "", KEY_DUPLICATES_COOKIES, 0},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=2&lon=1", "", KEY_DUPLICATES_EACH, 2},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=1.0&lon=1", "", KEY_DUPLICATES_EACH, 1},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=2&lon=1&lon=2", "", KEY_DUPLICATES_EACH, 4},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=2&lat=3&lon=1&lon=2", "",
+         KEY_DUPLICATES_EACH, 0},
+        {"geohash(query.lat query.lon 6)", "/?lat=1&lat=x&lon=1", "", KEY_DUPLICATES_EACH, 2},
+        {"geohash(cookie.lat query.lon 6)", "/?lon=1", "lat=1; lat=2", KEY_DUPLICATES_COOKIES, 2},
+        {"geohash(cookie.lat query.lon 6)", "/?lon=1", "lat=1; lat=x", KEY_DUPLICATES_COOKIES, 2},
+        {"geohash(cookie.lat query.lon 6)", "/?lon=1&lon=2", "lat=1", KEY_DUPLICATES_COOKIES, 0},
+        {"geohash(cookie.lat query.lon 6)", "/?lon=1", "lat=1; lat=2", KEY_DUPLICATES_REFUSE, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct request request;
+        struct text text = text_of(identity_bytes, sizeof(identity_bytes));
+        struct key key = compile(ROWS[i].key);
+        size_t n = 0;
+        key.duplicates = ROWS[i].duplicates;
+        request_init(&request, "GET", ROWS[i].target, "a");
+        request_add_field(&request, SPAN("Cookie"), span_of_text(ROWS[i].cookie));
+        const enum key_result result =
+            key_read_nth(&key, KEY_MISSING_SHARED_COUNTER, &request.view, SPAN(""), 0, &n, &text);
+        ck_assert_msg(result == (ROWS[i].n > 0 ? KEY_READ : KEY_IS_AMBIGUOUS), "%s %s",
+                      ROWS[i].target, ROWS[i].cookie);
+        ck_assert_msg(ROWS[i].n == 0 || n == ROWS[i].n, "%s %s: %zu", ROWS[i].target,
+                      ROWS[i].cookie, n);
+        ck_assert_int_eq(
+            key_may_have_several(&key),
+            ROWS[i].duplicates == KEY_DUPLICATES_EACH ||
+                (ROWS[i].duplicates == KEY_DUPLICATES_COOKIES && ROWS[i].cookie[0] != '\0'));
+    }
+}
+END_TEST
+
 START_TEST(the_hash_covers_the_name_of_the_part)
 {
     struct request a;
@@ -404,6 +513,9 @@ int main(void)
     tcase_add_test(tcase, a_client_of_any_family_is_written_in_plain_bytes);
     tcase_add_test(tcase, an_unknown_client_is_missing);
     tcase_add_test(tcase, what_may_be_secret_is_hashed);
+    tcase_add_loop_test(tcase, a_position_counts_by_its_cell, 0, (int)ARRAY_LEN(POSITIONS));
+    tcase_add_test(tcase, what_is_no_position_is_missing);
+    tcase_add_test(tcase, coordinates_that_come_twice_follow_the_rules_of_their_sources);
     tcase_add_test(tcase, the_hash_covers_the_name_of_the_part);
     tcase_add_test(tcase, a_long_value_is_hashed_whole);
     tcase_add_test(tcase, no_two_composites_meet);

@@ -37,6 +37,9 @@ static void write_term(const struct key_source_row *source, struct text *text)
     case KEY_NAMING_CLAIM:
         text_add_literal(text, ".sub.\"a|b\"");
         break;
+    case KEY_NAMING_POSITION:
+        text_add_literal(text, "(query.Lat header.x-lon 6)");
+        break;
     }
 }
 

@@ -88,6 +88,9 @@ static const struct {
     {"header.x-key", "{header#32=" ALICE "}", "{header#32=" ALICE "}"},
     {"header.x-key", "header.X-Key#" ALICE, "{header#32=" ALICE "}"},
     {"cookie.a | query.b", "query#" ALICE, "{query#32=" ALICE "}"},
+    {"geohash(query.a query.b 6)", "geohash#" ALICE, "{geohash#32=" ALICE "}"},
+    {"geohash(query.a query.b 6)", "geohash(query.a query.b 6)=u33dc0",
+     "{geohash#32=c6bc85e9b10adae843be0c63887b7e95}"},
 };
 
 START_TEST(a_key_is_read_in_each_of_its_forms)
@@ -246,6 +249,13 @@ static const struct {
     {"header.x", "header#12", "a `#` is followed by 32 hex digits, in lower case"},
     {"header.x", "header#2BD806C97F0E00AF1A1FC3328FA763A9",
      "a `#` is followed by 32 hex digits, in lower case"},
+    {"geohash(query.a query.b 6)", "geohash(query.a query.b 6)=u33dc",
+     "a cell has 6 characters of 0-9 and b-z without i, l and o"},
+    {"geohash(query.a query.b 6)", "geohash(query.a query.b 6)=U33DC0",
+     "a cell has 6 characters of 0-9 and b-z without i, l and o"},
+    {"geohash(query.a query.b 6)", "geohash(query.a query.b 5)=u33dc",
+     "write geohash(query.a query.b 6)=VALUE or none where it says "
+     "\"geohash(query.a query.b 5)=u33dc\""},
     {"global", "global=one", "there is one global counter: global=all"},
     {"cookie.a", "cookie.A=1", "write cookie.a=VALUE or none where it says \"cookie.A=1\""},
 };

@@ -14,10 +14,12 @@ static const char POLICY[] =
     "limits:\n"
     "  a: {key: [header.x-api-key | cookie.sid, header.tenant_id], rate: 1/s}\n"
     "  b: {key: header.X-Api-Key, rate: 1/s}\n"
+    "  near: {key: [geohash(header.x-lat header.x-lon 6)], rate: 1/s}\n"
     "  both: {key: [header.x-a_b, header.x_a-b], rate: 1/s}\n"
     "upstreams: {u: {servers: [\"http://127.0.0.1:1\"], balance: hash(header.x-shard)}}\n"
     "routes:\n"
-    "  - {match: {header: {X-Plan: gold, x-debug: true}}, limits: [a, b, both], upstream: u}\n"
+    "  - {match: {header: {X-Plan: gold, x-debug: true}}, limits: [a, b, both, near], upstream: "
+    "u}\n"
     "  - {cost: {from: header.x-cost, max: 1}, limits: [a], upstream: u}\n";
 
 /* What is said of @name: @first, and a second line with @second unless that is NULL. */
@@ -38,9 +40,9 @@ static const char *check(const char *name, const char *first, const char *second
 
 START_TEST(each_name_is_known_once_from_wherever_it_is_read)
 {
-    static const char *const NAMES[] = {"cookie",    "x-a_b",     "x_a-b",          "x-cost",
-                                        "x-plan",    "x-debug",   "x-shard",        "forwarded",
-                                        "tenant_id", "x-api-key", "x-forwarded-for"};
+    static const char *const NAMES[] = {
+        "cookie",    "x-a_b",     "x_a-b",     "x-cost",          "x-plan", "x-debug", "x-shard",
+        "forwarded", "tenant_id", "x-api-key", "x-forwarded-for", "x-lat",  "x-lon"};
     struct policy *policy = policy_from_text(POLICY);
     const struct read_fields *fields = &policy->read_fields;
     ck_assert_uint_eq(fields->n_items, ARRAY_LEN(NAMES));
