@@ -65,4 +65,15 @@ struct limit_rule {
     struct answer_set refund_on;            /* the answers whose charge is refunded */
 };
 
+/* Whether @rule looks for plans in the table of tenants. */
+static inline bool limit_rule_has_tenants(const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        if (rule->plan_sources[i].is_tenant) {
+            return true;
+        }
+    }
+    return false;
+}
+
 #endif /* SLUICE_POLICY_LIMIT_RULE_H */

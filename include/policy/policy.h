@@ -135,6 +135,8 @@ struct policy {
     size_t n_all_limits;         /* with them */
     bool has_plans;              /* of a rule */
     bool has_tenants;            /* a rule looks for plans in the table of tenants */
+    struct span tenants_file;    /* of the table, as written; empty: it is in the store */
+    const char *tenants_path;    /* the same, to open it; NULL: files are not read */
     struct calendar **calendars; /* of its limits; not in the arena */
     size_t n_calendars;
     struct limit_rule *rules;

@@ -80,6 +80,10 @@ MUST_USE enum status replica_put(struct replica *replica, const struct replica_r
 /* Removes the record of @field, if its number is *@number; NULL: any. False: there is none. */
 bool replica_remove(struct replica *replica, struct span field, const uint64_t *number);
 
+/* Puts the @n @rows, whose fields differ and whose tags are set here, to those of the fields, in
+ * place of all records. STATUS_FULL, STATUS_NO_MEMORY, STATUS_TOO_LARGE: nothing has changed. */
+MUST_USE enum status replica_replace(struct replica *replica, struct replica_row *rows, size_t n);
+
 /* Removes what has ended at @now_us; of many records at most once a second. */
 void replica_expire(struct replica *replica, uint64_t now_us);
 

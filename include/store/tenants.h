@@ -71,6 +71,19 @@ MUST_USE enum status tenants_put(struct tenants *tenants, struct span field, str
                                  uint64_t now_ms, uint64_t now_us);
 bool tenants_remove(struct tenants *tenants, struct span field);
 
+/* A tenant of a file. */
+struct tenant_row {
+    struct span key;   /* its identity, or the hash of that in hex digits */
+    bool is_hash;      /* the latter */
+    struct span plan;  /* at most TENANT_PLAN_BYTES_MAX bytes */
+    uint64_t until_ms; /* since the epoch; 0: for ever */
+};
+
+/* Puts the @n @rows, whose keys differ, in place of all tenants; those that have ended at @now_ms
+ * are left out. @by: who set them, a word. As replica_replace(). */
+MUST_USE enum status tenants_replace(struct tenants *tenants, const struct tenant_row *rows,
+                                     size_t n, struct span by, uint64_t now_ms, uint64_t now_us);
+
 /* --- lookup per request; one view per thread --- */
 
 struct tenants_view {

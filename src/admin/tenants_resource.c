@@ -238,6 +238,11 @@ static enum store_outcome start(struct key_change *of_key)
 
 static void handle(struct admin_request *request, bool is_set)
 {
+    if (request->policy->tenants_file.len > 0) {
+        answer_problem(request, 409, "the tenants are those of the file %.*s: edit it",
+                       SPAN_ARGS(request->policy->tenants_file));
+        return;
+    }
     struct change *change = calloc(1, sizeof(*change));
     if (change == NULL) {
         answer_problem(request, 503, "out of memory");

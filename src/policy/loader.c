@@ -11,6 +11,7 @@
 #include "policy/load/include.h"
 #include "policy/load/loader_yaml.h"
 #include "policy/load/spec.h"
+#include "policy/tenants_file.h"
 
 /* --- the short form: `upstream: URL` and `limit: RATE` --- */
 
@@ -275,6 +276,20 @@ struct loading {
     struct loader_files *files;    /* NULL: not wanted */
 };
 
+/* Read the file of tenants, and add its errors. */
+static enum status check_tenants(const struct policy *policy, struct diags *diags)
+{
+    struct tenants_file file;
+    const uint16_t current = diags->current;
+    if (!diags_begin_file(diags, policy->tenants_path)) {
+        return STATUS_NO_MEMORY;
+    }
+    const enum status status = tenants_file_read(policy, &file, diags);
+    tenants_file_close(&file);
+    diags->current = current;
+    return status;
+}
+
 static enum status build(const struct loading *loading, const struct node *root,
                          struct arena *arena, struct diags *diags, struct policy **policy)
 {
@@ -300,6 +315,9 @@ static enum status build(const struct loading *loading, const struct node *root,
     }
     if (status == STATUS_OK && loading->care == CARE_TO_CHECK) {
         status = lint_policy(spec, built, arena, diags);
+    }
+    if (status == STATUS_OK && loading->care == CARE_TO_CHECK && built->tenants_path != NULL) {
+        status = check_tenants(built, diags);
     }
     if (status != STATUS_OK) {
         policy_free(built);

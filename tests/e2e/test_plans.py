@@ -11,6 +11,7 @@ import pytest
 from harness import tokens
 from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
 from harness.bans import at, body
+from harness.program import command
 from harness.tokens import bearer, claims, hs256
 from harness.wait import until
 
@@ -262,3 +263,144 @@ def test_a_claim_names_the_plan(start):
     assert statuses("gold", 5) == [204] * 4 + [429]
     assert statuses("all", 5) == [204] * 5
     assert statuses("other", 1) == [429]
+
+
+# --- the file of tenants ---
+
+IN_FORCE = "the tenants of the file are in force"
+NOT_TAKEN = "the file of tenants is not taken"
+
+
+class FileProxy(Proxy):
+    """A proxy whose tenants are in a file beside its policy."""
+
+    def __init__(self, start, tmp_path, lines):
+        self.file = tmp_path / "plans.txt"
+        self.file.write_text(lines)
+        super().__init__(lambda policy: start(policy + f"    tenants: {self.file}\n"), tmp_path, 0, LOCAL)
+
+    def await_told(self, words, n=1):
+        until(lambda: self.sluice.stderr().count(words) >= n, f"{words}, {n} times")
+
+    def replace(self, lines):
+        """As programs write it: a file of its own, then renamed."""
+        n = self.sluice.stderr().count(IN_FORCE)
+        new = self.file.with_suffix(".new")
+        new.write_text(lines)
+        new.replace(self.file)
+        self.await_told(IN_FORCE, n + 1)
+
+
+@pytest.fixture(name="open_with_file")
+def fixture_open_with_file(start, tmp_path):
+    return lambda lines: FileProxy(start, tmp_path, lines)
+
+
+def test_a_file_says_who_has_which_plan_and_counts_carry_over(open_with_file):
+    proxy = open_with_file("# plans\nheader.x-api-key=k gold\n")
+    assert proxy.count() == 20 and proxy.count("other") == 10
+    proxy.replace("header.x-api-key=k free\nheader.x-api-key=other gold\n")
+    assert proxy.status() == 429, "20 are used, of 10"
+    assert proxy.count("other") == 10, "20, of which 10 are used"
+    digest = ctl(proxy.place, "tenant", "hash", "header.x-api-key=hashed").stdout.strip()
+    started = time.monotonic()
+    proxy.replace(f"{digest} unlimited\n{'header.x-api-key=past gold 1'}\n"
+                  'header.x-api-key="a b" gold 2036-01-01T00:00:00Z\n')
+    assert time.monotonic() - started < 2
+    assert proxy.count("hashed") == 60 and proxy.count("a b") == 20 and proxy.count("past") == 10
+    assert {(tenant["plan"], tenant["by"]) for tenant in proxy.admin.read("/v1/tenants")["tenants"]} == {
+        ("unlimited", "file"), ("gold", "file")}
+    proxy.replace("")
+    assert proxy.admin.read("/v1/tenants")["n"] == 0 and proxy.count("hashed", most=2) == 2
+    proxy.file.write_text("header.x-api-key=in-place unlimited\n")
+    until(lambda: proxy.count("in-place") == 60, "a file that is written in place")
+
+
+def test_a_plan_of_the_file_ends_in_time(open_with_file):
+    proxy = open_with_file(f"header.x-api-key=k unlimited {int(time.time() * 1000) + 2500}\n")
+    assert proxy.count(most=30) == 30
+    until(lambda: proxy.count(most=30) < 30, "its end")
+
+
+def test_a_file_with_errors_or_none_changes_nothing(open_with_file):
+    good = "header.x-api-key=k gold\n"
+    proxy = open_with_file(good)
+    proxy.file.write_text(good + "header.x-api-key=s3cret golt\n")
+    proxy.await_told(NOT_TAKEN)
+    assert re.search(r"file=\S*plans.txt line=2 column=25 .*did you mean", proxy.sluice.stderr())
+    assert "s3cret" not in proxy.sluice.stderr()
+    assert proxy.count() == 20
+    proxy.file.unlink()
+    proxy.await_told("the file of tenants is gone")
+    assert proxy.count("other") == 10 and proxy.admin.read("/v1/tenants")["n"] == 1
+    told = ctl(proxy.place, "reload")
+    assert told.returncode != 0 and "plans.txt: error: cannot be read" in told.stdout + told.stderr
+    proxy.replace("header.x-api-key=k unlimited\n")
+    assert proxy.count() == 60
+
+
+def test_what_the_file_says_no_operator_changes(open_with_file):
+    proxy = open_with_file("header.x-api-key=k gold\n")
+    for method, path in (("POST", "/v1/tenants"), ("DELETE", "/v1/tenants/header.x-api-key=k")):
+        detail = is_problem(proxy.admin.ask(method, path, [JSON], body(key="header.x-api-key=k", plan="free")), 409)
+        assert "plans.txt: edit it" in detail
+    assert "edit it" in ctl(proxy.place, "tenant", "set", "header.x-api-key=k", "free").stderr
+    assert ": gold" in ctl(proxy.place, "tenant", "show", "header.x-api-key=k").stdout
+    assert proxy.count() == 20
+
+
+def test_a_reload_reads_the_file_for_the_plans_that_are_then(open_with_file):
+    proxy = open_with_file("header.x-api-key=k gold\n")
+    policy = proxy.sluice.folder / "policy.yaml"
+    text = policy.read_text()
+    policy.write_text(text.replace("gold:", "platinum:"))
+    told = ctl(proxy.place, "reload")
+    assert told.returncode != 0 and "plans.txt:1:20: error: no limit" in told.stdout + told.stderr
+    proxy.file.write_text("header.x-api-key=k platinum\n")
+    assert ctl(proxy.place, "reload").returncode == 0
+    assert proxy.count() == 20
+    policy.write_text(text.replace("tenants:", "# tenants:"))
+    assert ctl(proxy.place, "reload").returncode == 0
+    assert proxy.admin.read("/v1/tenants")["n"] == 0
+    assert proxy.set("k", "unlimited")["plan"] == "unlimited"
+    assert proxy.count() == 60
+
+
+def test_requests_under_way_see_the_old_or_the_new_table(open_with_file):
+    lines = "".join(f"header.x-api-key=t{i} free\n" for i in range(5000))
+    proxy = open_with_file("header.x-api-key=k unlimited\n" + lines)
+    failures = []
+    is_over = threading.Event()
+
+    def ask():
+        while not is_over.is_set():
+            if proxy.status() != 204:
+                failures.append(1)
+
+    askers = [threading.Thread(target=ask) for _ in range(2)]
+    for asker in askers:
+        asker.start()
+    for i in range(10):
+        proxy.replace(f"header.x-api-key=extra{i} gold\n" + lines + "header.x-api-key=k unlimited\n")
+    is_over.set()
+    for asker in askers:
+        asker.join()
+    assert failures == []
+
+
+def test_no_process_starts_with_a_bad_file_and_check_says_why(tmp_path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("listen: 127.0.0.1:0\ntenants: plans.txt\nlimits:\n"
+                      "  a: {key: client.ip, rate: 1/s, plans: {gold: 9/s}, plan: tenant}\n"
+                      "routes: [{limits: [a], respond: {status: 204}}]\n")
+    for lines, error in ((None, ": error: cannot be read: No such file"),
+                         ("192.0.2.1 golf\n", ":1:11: error: no limit"),
+                         ("192.0.2.1 gold\nclient.ip=192.0.2.1 gold\n", ":2:1: error: the key of line 1")):
+        if lines is not None:
+            (tmp_path / "plans.txt").write_text(lines)
+        checked = command("check", str(policy))
+        assert checked.returncode == 1 and f"{tmp_path}/plans.txt{error}" in checked.stderr
+        started = command("run", str(policy))
+        assert started.returncode == 1 and "error in the file of tenants" in started.stderr
+    (tmp_path / "plans.txt").write_text("192.0.2.1 gold\n")
+    assert command("check", str(policy)).returncode == 0

@@ -188,9 +188,39 @@ static bool can_serve_operators(struct reload *reload, const struct policy *poli
     return false;
 }
 
+/* Read its file of tenants. False: told. */
+static bool read_tenants(struct reload *reload, const struct policy *policy)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    const enum status status = tenant_file_prepare(&reload->tenant_file, policy, out);
+    if (out != NULL) {
+        fclose(out);
+    }
+    char *both = NULL;
+    if (status != STATUS_OK && text != NULL &&
+        asprintf(&both, "%.*s%s", (int)reload->text_bytes, reload->text != NULL ? reload->text : "",
+                 text) >= 0) {
+        free(reload->text);
+        reload->text_bytes = strlen(both);
+        reload->text = both;
+    }
+    free(text);
+    if (status != STATUS_OK) {
+        fail(reload,
+             status == STATUS_NO_MEMORY ? status_text(status) : "its file of tenants has errors");
+    }
+    return status == STATUS_OK;
+}
+
 static bool serve(struct reload *reload, struct policy *policy)
 {
     struct active_policy *next;
+    if (!read_tenants(reload, policy)) {
+        policy_free(policy);
+        return false;
+    }
     if (!can_serve_operators(reload, policy)) {
         policy_free(policy);
         return false;
@@ -236,6 +266,7 @@ static void succeed(struct reload *reload)
                   "bans and tenants are not synchronized any more: those that are known hold", "%s",
                   "");
     }
+    tenant_file_follow(&reload->tenant_file, after);
     (void)!jwks_fetch_follow(&reload->jwks_fetch, after); /* logs a failure */
     log_limits(before, after);
     warn_of_unheeded(before, after);

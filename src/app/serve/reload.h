@@ -8,14 +8,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "app/serve/active_policy.h"
 #include "app/serve/stores.h"
+#include "app/serve/watch.h"
 #include "base/compiler.h"
 #include "base/status.h"
 #include "net/loop.h"
 #include "policy/loader.h"
 #include "policy/policy.h"
+#include "policy/tenants_file.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
 #include "proxy/server.h"
@@ -66,6 +69,31 @@ MUST_USE enum status replicas_follow(struct replicas *replicas, struct active_po
 /* Free all; bans and tenants are no longer in use. */
 void replicas_close(struct replicas *replicas);
 
+/* The file of tenants, where the policy in force names one. It is read again when it changes. */
+
+struct tenant_file {
+    struct tenants *tenants;  /* borrowed */
+    struct watch watch;       /* of the file of the policy in force, while that is in force */
+    struct tenants_file next; /* read, and not in force yet */
+    struct file_identity next_identity; /* just before it was read */
+    bool is_missing;                    /* which is logged */
+};
+
+void tenant_file_init(struct tenant_file *file, struct tenants *tenants);
+void tenant_file_close(struct tenant_file *file);
+
+/* Read the file that @policy, which is to come in force, names, if it does. Errors are logged, and
+ * written to @report; NULL: it is not wanted. Returns as tenants_file_read(). */
+MUST_USE enum status tenant_file_prepare(struct tenant_file *file, const struct policy *policy,
+                                         FILE *report);
+
+/* @policy, which was prepared last, is in force: so are its tenants, and its file is watched. It
+ * outlives the call of this function for the next policy. */
+void tenant_file_follow(struct tenant_file *file, const struct policy *policy);
+
+/* Read the file again if it has changed. @policy is in force. Call it as watch_has_changed(). */
+void tenant_file_look(struct tenant_file *file, const struct policy *policy, uint64_t now_us);
+
 /* --- the reload --- */
 
 struct reload {
@@ -75,7 +103,8 @@ struct reload {
     struct meters *meters;
     struct server *server;
     struct reload_requests *requests;
-    struct replicas replicas; /* owned by the caller that runs the server, as is the next */
+    struct replicas replicas;       /* owned by the caller that runs the server, as is the next */
+    struct tenant_file tenant_file; /* likewise */
     struct jwks_fetch jwks_fetch;
     bool has_admin;             /* an admin API exists; it follows reloads by itself */
     bool has_control;           /* and has a listener that does not depend on the policy */

@@ -121,6 +121,7 @@ static void heed_watch(struct supervisor *supervisor)
     if (is_wanted && watch->path == NULL) {
         watch_begin(watch, supervisor->reload->path, supervisor->reload->files,
                     &supervisor->loaded);
+        log_info("app.watch", "watching the policy", "file=%s", watch->path);
     } else if (!is_wanted && watch->path != NULL) {
         watch_end(watch);
     }
@@ -148,6 +149,9 @@ static void go_on(struct supervisor *supervisor)
         supervisor->is_under_way = false;
         service_report_ready(supervisor->reload->has_failed);
         heed_watch(supervisor);
+    }
+    if (!supervisor->is_under_way) { /* one that is under way has read the file itself */
+        tenant_file_look(&supervisor->reload->tenant_file, supervisor->reload->now->policy, now_us);
     }
     if (watch_has_changed(&supervisor->watch, now_us)) {
         supervisor->wanted = "the file has changed";
@@ -184,6 +188,8 @@ static uint64_t patience_us(const struct supervisor *supervisor)
 {
     const uint64_t now_us = clock_monotonic_us();
     uint64_t us = watch_patience_us(&supervisor->watch, now_us);
+    const uint64_t file_us = watch_patience_us(&supervisor->reload->tenant_file.watch, now_us);
+    us = !supervisor->is_under_way && file_us < us ? file_us : us;
     const uint64_t change_us = server_change_patience_us(supervisor->reload->server, now_us);
     us = change_us < us ? change_us : us;
     if (supervisor->watchdog_us > 0) {
@@ -215,6 +221,7 @@ static int wait_for_end(struct supervisor *supervisor)
             {.fd = supervisor->wanted != NULL ? -1 : reload_requests_fd(reload->requests),
              .events = POLLIN},
             {.fd = supervisor->watch.fd, .events = POLLIN},
+            {.fd = supervisor->is_under_way ? -1 : reload->tenant_file.watch.fd, .events = POLLIN},
         };
         (void)!poll(fds, ARRAY_LEN(fds), poll_ms(patience_us(supervisor)));
         const int number = take_signals(supervisor);
@@ -509,8 +516,13 @@ static int serve_policy(const struct run_options *options, struct meters *meters
     int result = EXIT_FAILED;
     jwks_fetch_init(&reload.jwks_fetch);
     if (replicas_open(&reload.replicas, reload.now) == STATUS_OK) {
-        result = serve_first(options, &reload);
+        tenant_file_init(&reload.tenant_file, reload.replicas.tenants);
+        if (tenant_file_prepare(&reload.tenant_file, reload.now->policy, NULL) == STATUS_OK) {
+            tenant_file_follow(&reload.tenant_file, reload.now->policy);
+            result = serve_first(options, &reload);
+        }
         jwks_fetch_close(&reload.jwks_fetch);
+        tenant_file_close(&reload.tenant_file);
         replicas_close(&reload.replicas);
     }
     reload_close(&reload);

@@ -112,7 +112,6 @@ void watch_begin(struct watch *watch, const char *path, const struct loader_file
     watch->seen = *loaded;
     watch->look_us = clock_monotonic_us(); /* it may have changed since */
     watch_directories(watch);
-    log_info("app.watch", "watching the policy", "file=%s", path);
 }
 
 void watch_end(struct watch *watch)

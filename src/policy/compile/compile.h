@@ -151,8 +151,10 @@ uint16_t compile_claim(struct compiler *compiler, struct span path, const struct
 
 /* --- helpers --- */
 
-/* The path of the file that @text names, kept for watching it; it lives as long as the
- * compilation. NULL: no memory. The policy has a path. */
+/* The path of the file that @text names, in @arena. NULL: no memory. The policy has a path. */
+const char *compile_file_path(struct compiler *compiler, const struct spec_text *text,
+                              struct arena *arena);
+/* The same, as long as the compilation; the file is kept for watching it. */
 const char *compile_open_path(struct compiler *compiler, const struct spec_text *text);
 
 /* Allocate @count * @bytes zeroed bytes in the policy's arena; NULL: no_memory is set. */
@@ -164,10 +166,8 @@ struct span compile_copy(struct compiler *compiler, struct span span);
 /* Copy the prefixes of a list. */
 struct address_prefix *compile_prefixes(struct compiler *compiler,
                                         const struct section_items *items);
-
 /* Copy an endpoint. */
 struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoint *endpoint);
-
 /* Copy one part of a key, written at @node. */
 void compile_key_part(struct compiler *compiler, const struct key_part *from,
                       const struct node *node, struct key_part *to);

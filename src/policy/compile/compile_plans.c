@@ -182,6 +182,28 @@ static void compile_rule_plans(struct compiler *compiler, const struct spec_limi
     }
 }
 
+static void compile_tenants(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    const struct spec_text *file = &compiler->spec->tenants;
+    if (file->node == NULL) {
+        return;
+    }
+    if (policy->store.kind == STORE_REDIS) {
+        node_error(compiler->diags, file->node,
+                   "tenants is for a policy without Redis: where there is one, the table of "
+                   "tenants is in it, see docs/tenants.md");
+    } else if (!policy->has_tenants) {
+        node_error(compiler->diags, file->node,
+                   "tenants has no meaning: no limit has \"plan: tenant\"");
+    } else {
+        policy->tenants_file = compile_copy(compiler, file->text);
+        policy->tenants_path = compiler->options->path != NULL
+                                   ? compile_file_path(compiler, file, &policy->arena)
+                                   : NULL;
+    }
+}
+
 void compile_plans(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
@@ -190,4 +212,5 @@ void compile_plans(struct compiler *compiler)
     for (size_t i = 0; i < policy->n_rules; i++) {
         compile_rule_plans(compiler, &specs[i], &policy->rules[i]);
     }
+    compile_tenants(compiler);
 }

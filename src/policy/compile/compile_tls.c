@@ -48,19 +48,28 @@ static void keep_file(void *context, const char *path)
     }
 }
 
-const char *compile_open_path(struct compiler *compiler, const struct spec_text *text)
+const char *compile_file_path(struct compiler *compiler, const struct spec_text *text,
+                              struct arena *arena)
 {
     const char *own = compiler->options->path;
     const char *slash = text->text.data[0] == '/' ? NULL : strrchr(own, '/');
     const size_t folder = slash != NULL ? (size_t)(slash - own) + 1 : 0;
-    char *path = arena_calloc(compiler->scratch, folder + text->text.len + 1, 1);
+    char *path = arena_calloc(arena, folder + text->text.len + 1, 1);
     if (path == NULL) {
         compiler->no_memory = true;
         return NULL;
     }
     memcpy(path, own, folder);
     memcpy(path + folder, text->text.data, text->text.len);
-    keep_file(compiler, path);
+    return path;
+}
+
+const char *compile_open_path(struct compiler *compiler, const struct spec_text *text)
+{
+    const char *path = compile_file_path(compiler, text, compiler->scratch);
+    if (path != NULL) {
+        keep_file(compiler, path);
+    }
     return compiler->no_memory ? NULL : path;
 }
 

@@ -575,6 +575,9 @@ static const struct section_field POLICY_FIELDS[] = {
      "whose tokens count, and how they are verified, by name"},
     {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
      "reload when the file changes"},
+    {"tenants", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_policy, tenants), NULL, KEY_OPTIONAL,
+     "without Redis: the file that says which key has which plan, in limits with plan: tenant; it "
+     "is read again when it changes"},
     {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,
      KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
     {"upstreams", SHAPE_MAP, &SECTIONS_UPSTREAM, offsetof(struct spec_policy, upstreams), NULL,

@@ -143,9 +143,8 @@ struct spec_limit {
     int on_failure; /* enum on_failure, or SPEC_ON_FAILURE_INHERIT */
     bool shadow;
     bool charge_denied;
-    struct section_items charge_on; /* struct spec_answer */
-    struct section_items refund_on; /* struct spec_answer */
-    int align;                      /* enum spec_align */
+    struct section_items charge_on, refund_on; /* struct spec_answer */
+    int align;                                 /* enum spec_align */
     struct spec_text timezone;
 };
 
@@ -169,6 +168,7 @@ struct spec_policy {
     struct spec_max max;
     struct spec_timeouts timeouts;
     bool watch;
+    struct spec_text tenants;
     int headers;                   /* enum headers_style */
     struct spec_endpoint upstream; /* short form */
     struct section_items limit;    /* short form: struct spec_rate */

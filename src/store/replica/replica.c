@@ -447,6 +447,102 @@ enum status replica_put(struct replica *replica, const struct replica_row *row, 
     return status;
 }
 
+/* --- all records at once --- */
+
+/* A shard of the @n rows whose indices are @order. NULL: no memory. */
+static struct replica_shard *build_shard(const struct replica *replica,
+                                         const struct replica_row *rows, const uint32_t *order,
+                                         size_t n)
+{
+    const size_t n_slots = slots_for(n);
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        bytes += entry_bytes(rows[order[i]].field.len + rows[order[i]].value.len);
+    }
+    struct replica_shard *shard = calloc(1, head_bytes(n_slots) + bytes);
+    if (shard == NULL) {
+        return NULL;
+    }
+    shard->n_slots = (uint32_t)n_slots;
+    shard->bytes = bytes;
+    size_t to = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct replica_row *row = &rows[order[i]];
+        const struct edit edit = {.tag = row->tag, .added = row};
+        write_added(replica, &edit, entry_at(shard, to));
+        add_slot(shard, to);
+        to += entry_bytes(row->field.len + row->value.len);
+    }
+    return shard;
+}
+
+/* The indices of @rows, sorted by shard, and where those of each shard begin in them. NULL: no
+ * memory. */
+static uint32_t *sort_rows(const struct replica_row *rows, size_t n,
+                           size_t begin[REPLICA_SHARDS + 1])
+{
+    size_t next[REPLICA_SHARDS];
+    uint32_t *order = calloc(n > 0 ? n : 1, sizeof(*order));
+    if (order == NULL) {
+        return NULL;
+    }
+    memset(begin, 0, (REPLICA_SHARDS + 1) * sizeof(*begin));
+    for (size_t i = 0; i < n; i++) {
+        begin[index_of(rows[i].tag) + 1]++;
+    }
+    for (size_t i = 0; i < REPLICA_SHARDS; i++) {
+        begin[i + 1] += begin[i];
+        next[i] = begin[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        order[next[index_of(rows[i].tag)]++] = (uint32_t)i;
+    }
+    return order;
+}
+
+/* Builds all shards. STATUS_NO_MEMORY: none. */
+static enum status build_shards(const struct replica *replica, const struct replica_row *rows,
+                                size_t n, struct replica_shard *shards[REPLICA_SHARDS])
+{
+    size_t begin[REPLICA_SHARDS + 1];
+    uint32_t *order = sort_rows(rows, n, begin);
+    bool has_all = order != NULL;
+    for (size_t i = 0; i < REPLICA_SHARDS; i++) {
+        const size_t n_rows = has_all ? begin[i + 1] - begin[i] : 0;
+        shards[i] = n_rows > 0 ? build_shard(replica, rows, order + begin[i], n_rows) : NULL;
+        has_all = has_all && (n_rows == 0 || shards[i] != NULL);
+    }
+    for (size_t i = 0; i < REPLICA_SHARDS && !has_all; i++) {
+        free(shards[i]);
+    }
+    free(order);
+    return has_all ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+enum status replica_replace(struct replica *replica, struct replica_row *rows, size_t n)
+{
+    struct replica_shard *shards[REPLICA_SHARDS];
+    uint64_t soonest_us = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].field.len + rows[i].value.len > REPLICA_TEXT_BYTES_MAX) {
+            return STATUS_TOO_LARGE;
+        }
+        rows[i].tag = replica_tag(replica, rows[i].field);
+        soonest_us = rows[i].ends_us < soonest_us ? rows[i].ends_us : soonest_us;
+    }
+    pthread_mutex_lock(&replica->lock);
+    enum status status = n <= replica->n_max ? build_shards(replica, rows, n, shards) : STATUS_FULL;
+    if (status == STATUS_OK) {
+        for (size_t i = 0; i < REPLICA_SHARDS; i++) {
+            swap(replica, i, shards[i]);
+        }
+        replica->soonest_us = soonest_us;
+        set_unobeyed(replica, 0);
+    }
+    pthread_mutex_unlock(&replica->lock);
+    return status;
+}
+
 bool replica_remove(struct replica *replica, struct span field, const uint64_t *number)
 {
     pthread_mutex_lock(&replica->lock);

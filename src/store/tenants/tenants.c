@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* The largest number of milliseconds that a double, and so a script, holds exactly. */
 static const uint64_t MS_MAX = UINT64_C(1) << 53;
 
 struct tenants {
     struct replica *replica;
-    atomic_bool has_hashes; /* since the start: some tenants are known by their hash alone */
+    atomic_bool has_hashes; /* some tenants are, or were, known by their hash alone */
     pthread_mutex_t lock;   /* of the resolver */
     tenants_resolve *resolve;
     void *context;
@@ -160,6 +162,69 @@ enum status tenants_put(struct tenants *tenants, struct span field, struct span 
 bool tenants_remove(struct tenants *tenants, struct span field)
 {
     return replica_remove(tenants->replica, field, NULL);
+}
+
+/* --- all tenants at once --- */
+
+static uint64_t end_us(const struct tenant_row *row, uint64_t now_ms, uint64_t now_us)
+{
+    const uint64_t left_ms = row->until_ms - now_ms;
+    return row->until_ms == 0 || left_ms > (UINT64_MAX - now_us) / 1000 ? UINT64_MAX
+                                                                        : now_us + left_ms * 1000;
+}
+
+/* Fills @made with those of @rows that have not ended at @now_ms. *n_made is their number. False:
+ * no memory. */
+static bool make_rows(const struct tenant_row *rows, size_t n, struct span by, uint64_t now_ms,
+                      uint64_t now_us, struct arena *arena, struct replica_row *made,
+                      size_t *n_made)
+{
+    struct span value = {NULL, 0};
+    *n_made = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct tenant_row *row = &rows[i];
+        const bool is_as_before = i > 0 && rows[i - 1].until_ms == row->until_ms &&
+                                  span_equals(rows[i - 1].plan, row->plan);
+        if (row->until_ms > 0 && row->until_ms <= now_ms) {
+            continue;
+        }
+        if (!is_as_before || value.data == NULL) {
+            char bytes[TENANT_VALUE_BYTES_MAX];
+            struct text text = text_of(bytes, sizeof(bytes));
+            const struct tenant tenant = {.plan = row->plan, .until_ms = row->until_ms, .by = by};
+            tenant_write(&tenant, &text);
+            value = arena_copy(arena, text_span(&text));
+            if (value.data == NULL) {
+                return false;
+            }
+        }
+        made[(*n_made)++] = (struct replica_row){
+            .field = row->key, .value = value, .ends_us = end_us(row, now_ms, now_us)};
+    }
+    return true;
+}
+
+enum status tenants_replace(struct tenants *tenants, const struct tenant_row *rows, size_t n,
+                            struct span by, uint64_t now_ms, uint64_t now_us)
+{
+    struct replica_row *made = calloc(n > 0 ? n : 1, sizeof(*made));
+    struct arena arena;
+    size_t n_made;
+    bool has_hashes = false;
+    arena_init(&arena, NULL, 0);
+    for (size_t i = 0; i < n; i++) {
+        has_hashes = has_hashes || rows[i].is_hash;
+    }
+    const bool had_hashes = atomic_load(&tenants->has_hashes);
+    atomic_store(&tenants->has_hashes, had_hashes || has_hashes); /* before they are found */
+    enum status status = STATUS_NO_MEMORY;
+    if (made != NULL && make_rows(rows, n, by, now_ms, now_us, &arena, made, &n_made)) {
+        status = replica_replace(tenants->replica, made, n_made);
+    }
+    atomic_store(&tenants->has_hashes, status == STATUS_OK ? has_hashes : had_hashes);
+    arena_reset(&arena);
+    free(made);
+    return status;
 }
 
 /* --- lookup --- */

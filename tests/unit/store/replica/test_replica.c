@@ -177,6 +177,47 @@ START_TEST(what_a_reading_does_not_contain_is_gone_or_lost)
 }
 END_TEST
 
+START_TEST(all_records_are_replaced_at_once)
+{
+    struct replica_row rows[] = {
+        {.field = SPAN("kept"), .value = SPAN("1"), .number = 1, .ends_us = UINT64_MAX},
+        {.field = SPAN("new"), .value = SPAN("2"), .number = 2, .ends_us = END_US},
+    };
+    must_put("kept", "0", "tag", 7);
+    must_put("gone", "0", NULL, 8);
+    ck_assert_int_eq(replica_replace(replica, rows, ARRAY_LEN(rows)), STATUS_OK);
+    ck_assert_uint_eq(n_records(), ARRAY_LEN(rows));
+    ck_assert_uint_eq(by_field("kept"), 1);
+    ck_assert_uint_eq(by_field("new"), 2);
+    ck_assert_uint_eq(by_field("gone") + by_tag("tag"), 0);
+    replica_expire(replica, END_US);
+    ck_assert_uint_eq(n_records(), 1);
+    must_put("more", "3", "tag", 3);
+    ck_assert_uint_eq(by_tag("tag"), 3);
+    ck_assert_int_eq(replica_replace(replica, NULL, 0), STATUS_OK);
+    ck_assert(replica_is_empty(replica));
+}
+END_TEST
+
+START_TEST(what_cannot_replace_all_records_changes_none)
+{
+    static char longest[REPLICA_TEXT_BYTES_MAX];
+    struct replica_row rows[N_MAX + 1];
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        rows[i] = (struct replica_row){.field = span_of("12345" + i, 1), .ends_us = END_US};
+    }
+    must_put("f", "", NULL, 7);
+    ck_assert_int_eq(replica_replace(replica, rows, ARRAY_LEN(rows)), STATUS_FULL);
+    ck_assert_uint_eq(by_field("f"), 7);
+    rows[N_MAX - 1].value = span_of(longest, sizeof(longest));
+    ck_assert_int_eq(replica_replace(replica, rows, N_MAX), STATUS_TOO_LARGE);
+    ck_assert_uint_eq(by_field("f"), 7);
+    rows[N_MAX - 1].value.len--;
+    ck_assert_int_eq(replica_replace(replica, rows, N_MAX), STATUS_OK);
+    ck_assert_uint_eq(n_records(), N_MAX);
+}
+END_TEST
+
 START_TEST(texts_that_are_too_long_are_refused)
 {
     static char longest[REPLICA_TEXT_BYTES_MAX + 1];
@@ -261,6 +302,8 @@ int main(void)
     tcase_add_test(tcase, a_record_is_removed_by_its_number_only_where_it_has_that);
     tcase_add_test(tcase, a_record_without_room_is_refused_and_counted_in_each_reading);
     tcase_add_test(tcase, what_a_reading_does_not_contain_is_gone_or_lost);
+    tcase_add_test(tcase, all_records_are_replaced_at_once);
+    tcase_add_test(tcase, what_cannot_replace_all_records_changes_none);
     tcase_add_test(tcase, texts_that_are_too_long_are_refused);
     tcase_add_test(tcase, readers_see_whole_records_while_they_change);
     tcase_add_test(tcase, a_shard_is_kept_while_a_reader_uses_it);
