@@ -61,6 +61,11 @@ MUST_USE enum status loader_check_text(struct span yaml,
  * have. Takes as long as loading it. The caller owns it. NULL: no memory. */
 MUST_USE struct json_t *description_of_policy(const struct policy *policy, bool with_defaults);
 
+/* The same for another process of this program, which loads it under any path: with the secrets
+ * that the file contains, and with relative paths of files behind the folder of @path, its file.
+ * NULL: no memory. */
+MUST_USE struct json_t *description_to_load(const struct policy *policy, const char *path);
+
 enum description_language {
     DESCRIPTION_POLICY,   /* a policy */
     DESCRIPTION_INCLUDED, /* a file that policies include */

@@ -174,8 +174,9 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
     if (comes_from_page(head, effect)) {
         return refuse(403, "requests of web pages are refused", title);
     }
-    if (effect == ADMIN_CHANGES && could_be_form(head)) {
-        return refuse(415, "a change needs the header Content-Type: application/json", title);
+    if ((effect == ADMIN_CHANGES || span_equals(head->method, SPAN("POST"))) &&
+        could_be_form(head)) {
+        return refuse(415, "this needs the header Content-Type: application/json", title);
     }
     return (struct access_verdict){.title = title};
 }

@@ -147,6 +147,7 @@ enum status admin_new(const struct admin_options *options, struct admin **admin)
         status = loop_new(&created->loop);
     }
     if (status == STATUS_OK) {
+        child_set_init(&created->children, created->loop);
         status = wakeup_init(&created->stop, created->loop, on_stop, created);
     }
     if (status == STATUS_OK) {
@@ -196,7 +197,8 @@ void admin_free(struct admin *admin)
     if (admin == NULL) {
         return;
     }
-    admin_listeners_close(admin);
+    admin_listeners_close(admin); /* abandons the children of requests */
+    child_set_close(&admin->children);
     timer_close(&admin->read_meters);
     tls_worker_free(admin->tls);
     free_stores(admin);

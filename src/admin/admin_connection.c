@@ -206,6 +206,9 @@ static struct span write_head(struct admin_connection *connection)
     if (request->status == 405) {
         message_write_field(&head, SPAN("Allow"), request->allow);
     }
+    if (request->retry_after_s > 0) {
+        message_write_field_u64(&head, SPAN("Retry-After"), request->retry_after_s);
+    }
     if (request->content_bytes > 0) {
         message_write_field(&head, SPAN("Content-Type"), request->content_type);
     }

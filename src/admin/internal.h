@@ -9,6 +9,7 @@
 
 #include "admin/access.h"
 #include "admin/admin.h"
+#include "admin/child.h"
 #include "admin/history.h"
 #include "base/limits.h"
 #include "base/list.h"
@@ -21,6 +22,7 @@
 enum {
     ADMIN_CONNECTIONS_MAX = 64, /* per listener: a flood at one does not block the others */
     ADMIN_CHANGES_MAX = 16,     /* waiting for the shared store: leaves slots for other requests */
+    ADMIN_ASKING_CHILDREN_MAX = 2,             /* child processes of requests that read */
     ADMIN_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* per listener, of all answers not read yet */
     ADMIN_ANSWER_BYTES_FREE = 64 * 1024,       /* an answer up to this size is always sent */
 };
@@ -58,7 +60,9 @@ struct admin {
     struct loop *loop;
     struct tls_worker *tls; /* NULL: no listener has needed it yet */
     size_t n_changes;       /* changes of keys that the shared store has not answered yet */
-    struct list stores;     /* struct admin_store: made at their first use, the latest first */
+    struct child_set children;
+    size_t n_asking_children; /* that answer requests which change nothing */
+    struct list stores;       /* struct admin_store: made at their first use, the latest first */
     struct wakeup stop;
     struct wakeup reloaded;      /* a reload has ended */
     struct list reloads;         /* struct reload_wait: requests that wait for a reload's end */

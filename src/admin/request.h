@@ -42,6 +42,7 @@ struct admin_request {
     /* The answer. */
     bool is_answered;
     uint16_t status;
+    uint16_t retry_after_s;   /* 0: not said */
     struct span content_type; /* static */
     char *content;            /* owned; of malloc */
     size_t content_bytes;

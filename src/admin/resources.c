@@ -42,6 +42,9 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"POST", "/v1/reload", ADMIN_CHANGES, reload_handle, "read the policy's file anew"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,
      "the policy in force, without its secrets: ?with=defaults"},
+    {"POST", "/v1/explain", ADMIN_READS, explain_handle,
+     "what becomes of a request under the policy in force: {method, url, headers, from, scheme, "
+     "http2, claims}"},
     {"GET", "/v1/top", ADMIN_READS, top_handle, "who is denied most: ?limit=NAME&n=20&within=1h"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);

@@ -56,6 +56,8 @@ static json_t *value_of(struct span text, bool is_plain)
 /* One description of a policy. */
 struct describer {
     bool with_defaults;
+    bool with_secrets;
+    struct span folder;  /* in front of the paths of files that are relative to it; empty: none */
     unsigned n_redacted; /* secrets of the file so far */
 };
 
@@ -126,6 +128,32 @@ static json_t *describe_redacted(struct describer *describer, struct span writte
     return json;
 }
 
+/* Whether @node is the path of a file that the loader looks for in the policy's folder. */
+static bool is_in_folder(const struct value_type *type, const struct node *node)
+{
+    const bool is_url =
+        type == &VALUE_FILE_OR_URL && (span_starts_with(node->text, SPAN("https://")) ||
+                                       span_starts_with(node->text, SPAN("http://")));
+    return (type == &VALUE_FILE || type == &VALUE_FILE_OR_URL) && !is_url &&
+           !span_starts_with(node->text, SPAN("/")) && !span_equals(node->text, SPAN("system"));
+}
+
+/* @written behind the folder. */
+static json_t *describe_path(const struct describer *describer, struct span written)
+{
+    const size_t capacity = describer->folder.len + written.len;
+    char *buffer = malloc(capacity);
+    struct text text = text_of(buffer, capacity);
+    if (buffer == NULL) {
+        return NULL;
+    }
+    text_add(&text, describer->folder);
+    text_add(&text, written);
+    json_t *json = value_of(text_span(&text), false);
+    free(buffer);
+    return json;
+}
+
 /* What of @node is a secret that the file contains. The value of any header or parameter may be
  * one; `true` says that there is one of that name. */
 static struct span find_secret(const struct value_type *type, const struct node *node)
@@ -150,7 +178,10 @@ static struct span find_secret(const struct value_type *type, const struct node 
 static json_t *describe_scalar(struct describer *describer, const struct value_type *type,
                                const struct node *node)
 {
-    const struct span secret = find_secret(type, node);
+    if (describer->folder.len > 0 && is_in_folder(type, node)) {
+        return describe_path(describer, node->written);
+    }
+    const struct span secret = describer->with_secrets ? span_of(NULL, 0) : find_secret(type, node);
     return secret.len > 0 ? describe_redacted(describer, node->written, secret)
                           : value_of(node->written, node->plain);
 }
@@ -314,20 +345,35 @@ static struct node *read_sources(const struct policy *policy, struct arena *aren
     return include_merge(&files, NULL, arena, diags, &root) == STATUS_OK ? root : NULL;
 }
 
-json_t *description_of_policy(const struct policy *policy, bool with_defaults)
+static json_t *describe_policy(struct describer *describer, const struct policy *policy)
 {
-    struct describer describer = {.with_defaults = with_defaults};
     struct arena arena;
     struct diags diags = {0};
     json_t *json = NULL;
     arena_init(&arena, NULL, 0);
     const struct node *root = read_sources(policy, &arena, &diags);
     if (root != NULL) {
-        json = describe_section(&describer, SECTIONS_POLICY.section, root);
+        json = describe_section(describer, SECTIONS_POLICY.section, root);
     }
     diags_close(&diags);
     arena_reset(&arena);
     return json;
+}
+
+json_t *description_of_policy(const struct policy *policy, bool with_defaults)
+{
+    struct describer describer = {.with_defaults = with_defaults};
+    return describe_policy(&describer, policy);
+}
+
+json_t *description_to_load(const struct policy *policy, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct describer describer = {
+        .with_secrets = true,
+        .folder = span_of(path, slash != NULL ? (size_t)(slash - path) + 1 : 0),
+    };
+    return describe_policy(&describer, policy);
 }
 
 /* --- the language: types of single values --- */

@@ -71,6 +71,7 @@ static void block_signals(void)
     const sigset_t signals = signals_of(true);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* a child could not be reaped while it is ignored */
 }
 
 static void *second_signal(void *context)

@@ -125,6 +125,48 @@ START_TEST(references_of_the_file_stay)
 END_TEST
 
 /* What the loader takes for a password is not told, all else is. */
+/* What another process is given, as compact JSON. */
+static const char *describe_to_load(const char *yaml, const char *path)
+{
+    static char buffer[8192];
+    struct policy *policy = load(yaml);
+    json_t *json = description_to_load(policy, path);
+    const size_t len = json_dumpb(json, buffer, sizeof(buffer) - 1, JSON_COMPACT);
+    ck_assert_uint_lt(len, sizeof(buffer));
+    buffer[len] = '\0';
+    json_decref(json);
+    policy_free(policy);
+    return buffer;
+}
+
+START_TEST(another_process_loads_the_same_secrets_and_files)
+{
+    static const char YAML[] =
+        HEAD "admin: {listen: 127.0.0.1:9900, token: 0123456789abcdef0123456789abcdef}\n"
+             "store: {redis: \"redis://u:p@127.0.0.1/0\"}\n";
+    const char *described = describe_to_load(YAML, "/etc/sluice/policy.yaml");
+    ck_assert_ptr_nonnull(strstr(described, "0123456789abcdef0123456789abcdef"));
+    ck_assert_ptr_nonnull(strstr(described, "redis://u:p@127.0.0.1/0"));
+    struct policy *again = load(described);
+    ck_assert_uint_eq(again->n_upstreams, 1);
+    policy_free(again);
+}
+END_TEST
+
+START_TEST(paths_of_files_are_relative_to_the_file_that_is_named)
+{
+    static const char YAML[] =
+        "listen: {address: 127.0.0.1:8443, tls: {cert: a.pem, key: [/b.key]}}\n"
+        "upstreams: {u: {servers: [https://127.0.0.1:9000], tls: {ca: system}}}\n"
+        "routes: [{upstream: u}]\n";
+    const char *described = describe_to_load(YAML, "etc/policy.yaml");
+    ck_assert_msg(strstr(described, "\"cert\":[\"etc/a.pem\"]") != NULL, "%s", described);
+    ck_assert_ptr_nonnull(strstr(described, "\"key\":[\"/b.key\"]"));
+    ck_assert_ptr_nonnull(strstr(described, "\"ca\":\"system\""));
+    ck_assert_ptr_nonnull(strstr(describe_to_load(YAML, "policy.yaml"), "\"cert\":[\"a.pem\"]"));
+}
+END_TEST
+
 START_TEST(a_url_loses_its_password_alone)
 {
     static const char *const URLS[][2] = {
@@ -228,6 +270,8 @@ int main(void)
     tcase_add_test(cases, what_is_left_out_is_not_told_unless_asked_for);
     tcase_add_test(cases, references_stand_in_place_of_secrets);
     tcase_add_test(cases, references_of_the_file_stay);
+    tcase_add_test(cases, another_process_loads_the_same_secrets_and_files);
+    tcase_add_test(cases, paths_of_files_are_relative_to_the_file_that_is_named);
     tcase_add_test(cases, a_url_loses_its_password_alone);
     tcase_add_test(cases, no_query_of_a_url_is_told);
     tcase_add_test(cases, no_value_of_a_header_or_query_is_told);

@@ -1,0 +1,139 @@
+#include "admin/child_answer.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/describe.h"
+#include "admin/internal.h"
+#include "policy/loader.h"
+
+enum {
+    EXIT_OF_SUCCESS = 0,
+    EXIT_OF_REFUSAL = 3, /* sluice explain: the request would be refused */
+};
+
+json_t *child_policy(const struct admin_request *request)
+{
+    return description_to_load(request->policy, request->admin->options.policy_path);
+}
+
+int child_file_of_json(json_t *json)
+{
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    const int fd = text != NULL ? child_file_of(span_of_text(text)) : -1;
+    free(text);
+    return fd;
+}
+
+/* --- the words of the program --- */
+
+static struct span skip(struct span text, size_t n)
+{
+    return span_of(text.data + n, text.len - n);
+}
+
+/* Where @word ends in @line; 0: it is not there. */
+static size_t find_end(struct span line, struct span word)
+{
+    for (size_t i = 0; i + word.len <= line.len; i++) {
+        if (memcmp(line.data + i, word.data, word.len) == 0) {
+            return i + word.len;
+        }
+    }
+    return 0;
+}
+
+/* "sluice explain: WORDS", or "FILE:LINE:COLUMN: error: WORDS" of a policy in memory, where no one
+ * can look. */
+static struct span words_of(struct span line)
+{
+    const size_t error = find_end(line, SPAN(": error: "));
+    if (span_starts_with(line, SPAN("/proc/self/fd/")) && error > 0) {
+        return skip(line, error);
+    }
+    const size_t command = find_end(line, SPAN(": "));
+    return span_starts_with(line, SPAN("sluice ")) && command > 0 ? skip(line, command) : line;
+}
+
+static bool is_of_use(struct span line)
+{
+    return line.len > 0 && !span_starts_with(line, SPAN("usage: ")) &&
+           !span_starts_with(line, SPAN("see sluice "));
+}
+
+static void answer_words(struct admin_request *request, struct span errors)
+{
+    char detail[ADMIN_DETAIL_BYTES_MAX];
+    struct text text = text_of(detail, sizeof(detail) - 1);
+    struct span rest = errors;
+    struct span line;
+    json_t *messages = json_array();
+    uint16_t status = 400;
+    while (span_split(&rest, '\n', &line)) {
+        const struct span words = words_of(line);
+        if (is_of_use(line)) {
+            describe_append(&messages, json_of_span(words));
+            text_add_printable(&text, text.len == 0 ? words : span_of(NULL, 0));
+        }
+        status = find_end(words, SPAN("out of memory")) > 0 ? 422 : status;
+    }
+    detail[text.len] = '\0';
+    answer_note(request, "%s", detail);
+    answer_problem_with(request, status, json_pack("{so}", "messages", messages),
+                        text.len > 0 ? detail : "the request cannot be done");
+}
+
+/* --- the outcome --- */
+
+static void answer_killed(struct admin_request *request, int signal)
+{
+    if (signal == SIGXCPU) {
+        answer_problem(request, 422, "this takes more processor time than a request may have");
+    } else {
+        answer_problem(request, 422,
+                       "the process was ended by signal %d; it may have needed more memory than a "
+                       "request may have",
+                       signal);
+    }
+}
+
+bool child_succeeded(struct admin_request *request, const struct child_outcome *outcome)
+{
+    switch (outcome->end) {
+    case CHILD_EXITED:
+        if ((outcome->code == EXIT_OF_SUCCESS || outcome->code == EXIT_OF_REFUSAL) &&
+            outcome->output_bytes > 0) {
+            return true;
+        }
+        answer_words(request, outcome->errors);
+        break;
+    case CHILD_KILLED:
+        answer_killed(request, outcome->code);
+        break;
+    case CHILD_LATE:
+        answer_problem(request, 422, "this takes longer than a request may");
+        break;
+    case CHILD_TOO_LONG:
+        answer_problem(request, 422, "the answer is longer than an answer may be");
+        break;
+    }
+    return false;
+}
+
+void child_answer(struct admin_request *request, struct child_outcome *outcome)
+{
+    if (child_succeeded(request, outcome)) {
+        char *output = outcome->output;
+        outcome->output = NULL;
+        answer_content(request, 200, SPAN("application/json"), output, outcome->output_bytes);
+    }
+}
+
+void child_answer_not_started(struct admin_request *request)
+{
+    request->retry_after_s = 1;
+    answer_problem(request, 503, "no process can be started now; ask again");
+}

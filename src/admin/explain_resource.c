@@ -1,0 +1,88 @@
+/* POST /v1/explain: what `sluice explain --json` says of a request under the policy in force. A
+ * child process says it: it takes as long as loading the policy. */
+
+#include <unistd.h>
+
+#include "admin/child.h"
+#include "admin/child_answer.h"
+#include "admin/child_arguments.h"
+#include "admin/internal.h"
+#include "admin/resources.h"
+
+enum {
+    OUTPUT_BYTES_MAX = 8 * 1024 * 1024,
+    MEMORY_BYTES_MAX = 512 * 1024 * 1024,
+    CPU_S_MAX = 10,
+    TIME_US_MAX = 20 * 1000 * 1000, /* less than any request may take */
+};
+
+static void end(struct admin_request *request)
+{
+    request->admin->n_asking_children--;
+    request->on_gone = NULL;
+}
+
+static void on_end(void *context, struct child_outcome *outcome)
+{
+    struct admin_request *request = context;
+    end(request);
+    child_answer(request, outcome);
+}
+
+static void on_gone(struct admin_request *request)
+{
+    struct child *child = request->context;
+    end(request);
+    child_abandon(child);
+}
+
+static enum status start(struct admin_request *request, char *const *arguments)
+{
+    const int file = child_file_of_json(child_policy(request));
+    if (file < 0) {
+        return STATUS_NO_MEMORY;
+    }
+    const struct child_order order = {
+        .arguments = arguments,
+        .files = &file,
+        .n_files = 1,
+        .output_bytes_max = OUTPUT_BYTES_MAX,
+        .memory_bytes = MEMORY_BYTES_MAX,
+        .cpu_s = CPU_S_MAX,
+        .time_us = TIME_US_MAX,
+        .on_end = on_end,
+        .context = request,
+    };
+    struct child *child;
+    const enum status status = child_start(&request->admin->children, &order, &child);
+    close(file);
+    if (status == STATUS_OK) {
+        request->admin->n_asking_children++;
+        request->context = child;
+        request->on_gone = on_gone;
+    }
+    return status;
+}
+
+void explain_handle(struct admin_request *request)
+{
+    struct child_arguments arguments = {.n = 0};
+    if (request->admin->n_asking_children >= ADMIN_ASKING_CHILDREN_MAX) {
+        request->retry_after_s = 1;
+        answer_problem(request, 503, "%d such questions are being answered; ask again",
+                       ADMIN_ASKING_CHILDREN_MAX);
+        return;
+    }
+    json_t *json = request_read_object(request);
+    if (json == NULL) {
+        return;
+    }
+    child_arguments_explain(&arguments, json, child_file_path(0));
+    json_decref(json);
+    if (arguments.problem != NULL) {
+        answer_problem(request, 400, "%s", arguments.problem);
+    } else if (arguments.no_memory || start(request, arguments.items) != STATUS_OK) {
+        child_answer_not_started(request);
+    }
+    child_arguments_free(&arguments);
+}
