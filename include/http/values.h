@@ -41,6 +41,18 @@ struct value_walk {
     bool is_first;
 };
 
+/* --- all cookies of a field in one pass --- */
+
+/* Move @walk, which needs no name, to the next place where a cookie's name may begin. False: there
+ * is none. */
+MUST_USE bool cookie_next_place(struct value_walk *walk);
+
+/* Whether the cookie at the place has the walk's name, and then its value as of cookie_next().
+ * *other: another reading of it; data is NULL: none. */
+MUST_USE bool cookie_at_place(struct value_walk *walk, struct span *value, struct span *other);
+
+/* --- the values of one name --- */
+
 /* The next value of the cookie, not decoded. Values end at ";". If a value contains a comma or
  * white space, or quotes that run across a ";", both readings are returned. It is doubtful behind
  * the first PIECES_SURE, where its name is not as written in the policy, and where Go drops it for
@@ -78,6 +90,11 @@ struct query_cut {
 /* Cut off the next piece that is not empty. Pairs end at "&", pieces at ";" too. */
 MUST_USE bool query_cut_next(struct query_cut *cut, struct query_piece *piece);
 
+/* Whether @piece, the last that @cut gave, is the parameter @name to some server. *is_doubtful: as
+ * query_next() says. */
+MUST_USE bool query_piece_is(const struct query_piece *piece, const struct query_cut *cut,
+                             struct span name, bool *is_doubtful);
+
 /* Whether every server finds @piece under its name: it is a pair, without malformed escapes, for
  * which Go drops it, and without "]=" in its value, where Express ends the name (qs). */
 MUST_USE bool query_piece_is_sure(const struct query_piece *piece);
@@ -104,6 +121,10 @@ bool query_name_read(struct span written, bool in_brackets, size_t bytes_max,
 /* Whether some server takes the octets up to @end for a name: they end before a NUL, before a
  * bracket or with the text. */
 bool query_name_may_end(const struct query_name *name, size_t end);
+
+/* The same of a cookie, at the place of a walk: its name ends before blanks and "=", or a NUL. */
+void cookie_name_read(struct span place, size_t bytes_max, struct query_name *name);
+bool cookie_name_may_end(const struct query_name *name, size_t end);
 
 /* The form of @c in which names are compared: PHP converts ".", " " and "[" to "_". */
 static inline char query_name_fold(char c)

@@ -15,6 +15,7 @@
 #include "policy/key_sources.h"
 
 struct jwt_claims;
+struct named_readings;
 struct parameter_readings;
 struct tls_client;
 struct token_view;
@@ -30,10 +31,11 @@ struct request_view {
     struct token_view *token;     /* NULL: tokens are not read */
     /* The caller sets these two once the route is known. */
     const struct jwt_claims
-        *claims;           /* of the token that counts on the route; NULL: there is none */
-    bool is_token_refused; /* no limit that reads tokens is to be charged */
-    char *path_buffer;     /* at least head->target.path.len + 1 bytes */
-    struct path *path;     /* storage */
+        *claims;                  /* of the token that counts on the route; NULL: there is none */
+    bool is_token_refused;        /* no limit that reads tokens is to be charged */
+    struct named_readings *named; /* while several keys are read of it; else NULL */
+    char *path_buffer;            /* at least head->target.path.len + 1 bytes */
+    struct path *path;            /* storage */
     /* The matcher's own, while it looks for a route; else NULL. */
     struct parameter_readings *parameters;
 
@@ -56,11 +58,12 @@ struct key_term {
     /* of the header (lower case), cookie, query parameter, capture or claim; geohash: what stands
      * in parentheses, `query.lat query.lon 6` */
     struct span name;
-    uint32_t number;   /* of the path segment, from 1; geohash: characters of the cell */
-    uint16_t claim;    /* jwt: index of the policy's claims */
-    uint8_t ipv6_bits; /* client.ip: default 64 */
-    uint8_t ipv4_bits; /* client.ip: default 32 */
-    const struct key_position *position; /* geohash; else NULL */
+    uint32_t number;      /* of the path segment, from 1; geohash: characters of the cell */
+    uint32_t name_number; /* of the cookie or parameter, where limits read it; 0: none */
+    uint16_t claim;       /* jwt: index of the policy's claims */
+    uint8_t ipv6_bits;    /* client.ip: default 64 */
+    uint8_t ipv4_bits;    /* client.ip: default 32 */
+    struct key_position *position; /* geohash; else NULL */
 };
 
 enum {

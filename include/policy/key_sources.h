@@ -41,9 +41,9 @@
       IF_PLAIN, ONE(certificate), "client\\.cert\\.cn")                                            \
     X(HEADER, "header", "header", FIELD, HEADER, 0, NEVER, EACH(header),                           \
       "header\\." KEY_NAME_PATTERN)                                                                \
-    X(COOKIE, "cookie", "cookie", NAME, COOKIE, 0, NEVER, EACH(cookie),                            \
+    X(COOKIE, "cookie", "cookie", NAME, COOKIE, 0, NEVER, EACH(named),                             \
       "cookie\\." KEY_NAME_PATTERN)                                                                \
-    X(QUERY, "query", "query", NAME, QUERY, 0, NEVER, EACH(query), "query\\." KEY_NAME_PATTERN)    \
+    X(QUERY, "query", "query", NAME, QUERY, 0, NEVER, EACH(named), "query\\." KEY_NAME_PATTERN)    \
     X(PATH, "path", "path", NONE, PATH, 0, IF_PLAIN, ONE(path), "path")                            \
     X(PATH_SEGMENT, "segment", "path", NUMBER, PATH, 0, IF_PLAIN, ONE(segment), "path\\.[0-9]+")   \
     X(PATH_CAPTURE, "capture", "path", NAME, PATH, 0, IF_PLAIN, ONE(capture),                      \

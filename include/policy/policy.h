@@ -41,6 +41,7 @@ struct cors {
 
 struct route_entry;
 struct route_index;
+struct route_names;
 
 /* One segment of a path pattern. */
 enum segment_kind {
@@ -96,7 +97,8 @@ struct route {
     bool requires_token;               /* a request without one gets 401 */
     bool keeps_claims;                 /* claims are read after the limits are judged */
     const struct cors *cors;           /* NULL: CORS is the upstream's */
-    struct span policy_field;          /* RateLimit-Policy when all rules apply; empty: none */
+    const struct route_names *names; /* of cookies and parameters: see named_readings.h; or NULL */
+    struct span policy_field;        /* RateLimit-Policy when all rules apply; empty: none */
 };
 
 /* A method that a route names and that is not in the method registry. */

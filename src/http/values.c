@@ -154,22 +154,22 @@ static size_t quoted_len(struct span text)
     return at < text.len ? at + 1 : 0;
 }
 
-/* The value at the start of @written, which follows the "="; a second reading is stored in the
- * walk. @line is the same text up to the end of the field. */
-static struct span cut_value(struct value_walk *walk, struct span written, struct span line)
+/* The value at the start of @written, which follows the "="; *other is a second reading. @line is
+ * the same text up to the end of the field. */
+static struct span cut_value(struct span written, struct span line, struct span *other)
 {
     const struct span value = value_trim(written);
-    walk->second.data = NULL;
+    other->data = NULL;
     if (value.len > 0 && value.data[0] == '"') {
         const size_t len = quoted_len(from(line, (size_t)(value.data - line.data)));
         if (len > 0) {
-            walk->second = len != value.len ? span_of(value.data, len) : walk->second;
+            *other = len != value.len ? span_of(value.data, len) : *other;
             return value;
         }
     }
     const size_t soft = find_soft(value);
     if (soft < value.len) {
-        walk->second = span_of(value.data, soft);
+        *other = span_of(value.data, soft);
     }
     return value;
 }
@@ -221,8 +221,7 @@ static bool cookie_value_is_sure(struct span value)
     return true;
 }
 
-/* Whether the piece is a value of the name. If so, the walk continues after the "=". */
-static bool look_at_piece(struct value_walk *walk, struct span *value)
+bool cookie_at_place(struct value_walk *walk, struct span *value, struct span *other)
 {
     struct span behind;
     if (!starts_with_name(walk->piece, walk->name, false, &behind)) {
@@ -237,11 +236,58 @@ static bool look_at_piece(struct value_walk *walk, struct span *value)
     const struct span written = from(behind, equals + 1);
     const char *end =
         walk->rest.data != NULL ? walk->rest.data + walk->rest.len : written.data + written.len;
-    *value = cut_value(walk, written, span_of(written.data, (size_t)(end - written.data)));
+    *value = cut_value(written, span_of(written.data, (size_t)(end - written.data)), other);
     walk->is_doubtful = !walk->is_first || walk->n_pieces > PIECES_SURE || equals > 0 ||
                         !is_as_written(walk) || !cookie_value_is_sure(span_trim(written));
-    walk->piece = written;
     return true;
+}
+
+/* Advance past the empty pieces at the front of @rest: each costs a comparison. Returns their
+ * number. */
+static uint32_t skip_empty(struct span *rest, char separator)
+{
+    size_t n = 0;
+    while (n < rest->len && rest->data[n] == separator) {
+        n++;
+    }
+    *rest = span_of(rest->data + n, rest->len - n);
+    return (uint32_t)n;
+}
+
+bool cookie_next_place(struct value_walk *walk)
+{
+    if (walk->piece.data != NULL && skip_soft(walk)) {
+        return true;
+    }
+    if (walk->rest.data != NULL) {
+        walk->n_pieces += skip_empty(&walk->rest, ';');
+    }
+    if (!span_split(&walk->rest, ';', &walk->piece)) {
+        walk->piece.data = NULL;
+        return false;
+    }
+    const struct span piece = span_trim(walk->piece);
+    skip_blanks(&walk->piece, false);
+    walk->is_first = walk->piece.data == piece.data;
+    walk->n_pieces++;
+    walk->equals = NULL; /* that of another piece, which may be in any other memory */
+    return true;
+}
+
+void cookie_name_read(struct span place, size_t bytes_max, struct query_name *name)
+{
+    size_t len = 0;
+    while (place.len > 0 && place.data[0] != '=' && len < bytes_max + 2) {
+        name->octets[len++] = next_octet(&place, false);
+    }
+    name->len = len;
+    name->is_whole = place.len > 0 && place.data[0] == '=';
+    name->is_plain = false;
+}
+
+bool cookie_name_may_end(const struct query_name *name, size_t end)
+{
+    return end == name->len ? name->is_whole : may_be_blank(name->octets[end]);
 }
 
 bool cookie_next(struct value_walk *walk, struct span *value)
@@ -251,24 +297,12 @@ bool cookie_next(struct value_walk *walk, struct span *value)
         walk->second.data = NULL;
         return true;
     }
-    for (;;) {
-        while (walk->piece.data != NULL) {
-            const bool is_found = look_at_piece(walk, value);
-            if (!skip_soft(walk)) {
-                walk->piece.data = NULL;
-            }
-            if (is_found) {
-                return true;
-            }
+    while (cookie_next_place(walk)) {
+        if (cookie_at_place(walk, value, &walk->second)) {
+            return true;
         }
-        if (!span_split(&walk->rest, ';', &walk->piece)) {
-            return false;
-        }
-        const struct span piece = span_trim(walk->piece);
-        skip_blanks(&walk->piece, false);
-        walk->is_first = walk->piece.data == piece.data;
-        walk->n_pieces++;
     }
+    return false;
 }
 
 /* Decode the escapes of @text to @out; a space becomes "+". Returns the length. *is_sound: each "%"
@@ -405,6 +439,9 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
             };
             return true;
         }
+        if (cut->rest.data != NULL) {
+            cut->n_pieces += skip_empty(&cut->rest, '&');
+        }
         if (!span_split(&cut->rest, '&', &cut->pair)) {
             return false;
         }
@@ -505,15 +542,15 @@ static bool ends_parameter(struct span rest)
     return ends_name(rest) || next_octet(&rest, true) == ']';
 }
 
-static bool is_parameter(struct span written, const struct value_walk *walk)
+static bool is_parameter(struct span written, struct span name)
 {
     struct span behind;
     written = skip_front(written);
-    if (starts_with_name(written, walk->name, true, &behind)) {
+    if (starts_with_name(written, name, true, &behind)) {
         return ends_parameter(behind);
     }
     const struct span inside = skip_brackets(written);
-    return inside.data != written.data && starts_with_name(inside, walk->name, true, &behind) &&
+    return inside.data != written.data && starts_with_name(inside, name, true, &behind) &&
            ends_parameter(behind);
 }
 
@@ -526,6 +563,17 @@ static bool is_exact(struct span written, struct span name)
         }
     }
     return written.len == 0;
+}
+
+bool query_piece_is(const struct query_piece *piece, const struct query_cut *cut, struct span name,
+                    bool *is_doubtful)
+{
+    if (!is_parameter(piece->name, name)) {
+        return false;
+    }
+    *is_doubtful =
+        cut->n_pieces > PIECES_SURE || !value_is_sure(piece->value) || !is_exact(piece->name, name);
+    return true;
 }
 
 bool query_next(struct value_walk *walk, struct span *value)
@@ -542,7 +590,7 @@ bool query_next(struct value_walk *walk, struct span *value)
                             .n_pieces = walk->n_pieces};
     bool is_found = false;
     while (!is_found && query_cut_next(&cut, &piece)) {
-        is_found = is_parameter(piece.name, walk);
+        is_found = query_piece_is(&piece, &cut, walk->name, &walk->is_doubtful);
     }
     walk->rest = cut.rest;
     walk->piece = cut.pair;
@@ -551,8 +599,6 @@ bool query_next(struct value_walk *walk, struct span *value)
     if (is_found) {
         *value = piece.value;
         walk->second = piece.whole;
-        walk->is_doubtful = walk->n_pieces > PIECES_SURE || !value_is_sure(piece.value) ||
-                            !is_exact(piece.name, walk->name);
     }
     return is_found;
 }

@@ -145,28 +145,6 @@ static bool may_be_signed(struct span value)
     return UNLIKELY(signed_value_begins(value));
 }
 
-/* Normalise the signed token that is the end of @value, from @start on. False: no room, or servers
- * disagree on it. */
-COLD static bool normalise_signed(struct span *value, size_t start, const struct key_term *term,
-                                  struct key_scratch *scratch)
-{
-    const bool is_cookie = KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_COOKIE;
-    char *out = scratch->bytes + scratch->used;
-    const size_t room = sizeof(scratch->bytes) - scratch->used;
-    struct span token = span_of(value->data + start, value->len - start);
-    const char *written = token.data;
-    if (!signed_value_normalise(&token, is_cookie, out + (start < room ? start : room),
-                                start < room ? room - start : 0)) {
-        return false;
-    }
-    if (token.data != written) {
-        memcpy(out, value->data, start);
-        *value = span_of(out, start + token.len);
-        scratch->used += value->len;
-    }
-    return true;
-}
-
 /* --- fields --- */
 
 /* The first word of @span, up to a blank. To Python NEL and the no-break space of Latin-1 are
@@ -237,8 +215,7 @@ static bool cut_token(struct span *token)
 
 /* Of credentials what follows the scheme counts: many servers never look at the scheme. False: no
  * room, or servers disagree on them. */
-static bool normalise_credentials(struct span *credentials, const struct key_term *term,
-                                  struct key_scratch *scratch)
+static bool normalise_credentials(struct span *credentials, struct key_scratch *scratch)
 {
     const struct span value = *credentials;
     const struct span scheme = first_word(value);
@@ -251,7 +228,7 @@ static bool normalise_credentials(struct span *credentials, const struct key_ter
     if ((is_bearer || span_equals_ignore_case(scheme, SPAN("token"))) && !cut_token(credentials)) {
         return false;
     }
-    return !may_be_signed(*credentials) || normalise_signed(credentials, 0, term, scratch);
+    return !may_be_signed(*credentials) || signed_normalise(credentials, 0, false, scratch);
 }
 
 /* False: no room, or servers disagree on it. */
@@ -260,14 +237,15 @@ static bool normalise_field(const struct key_term *term, struct span *value,
 {
     *value = value_trim(*value);
     if (may_be_signed(*value)) {
-        return normalise_signed(value, 0, term, scratch);
+        return signed_normalise(value, 0, false, scratch);
     }
-    return !term->is_credentials || normalise_credentials(value, term, scratch);
+    return !term->is_credentials || normalise_credentials(value, scratch);
 }
 
-static void read_header(struct reading *reading, const struct head *head,
+static void read_header(struct reading *reading, const struct request_view *request,
                         struct key_scratch *scratch)
 {
+    const struct head *head = request->head;
     const struct span name = reading->term->name;
     for (size_t i = 0; i < head->n_fields; i++) {
         const struct field *field = &head->fields[i];
@@ -287,70 +265,22 @@ static void read_header(struct reading *reading, const struct head *head,
 
 /* --- cookies and parameters --- */
 
-typedef bool decode_fn(struct span value, char *buffer, size_t capacity,
-                       struct span readings[VALUE_READINGS_MAX], size_t *n);
-
-/* Add the values that servers may decode from the raw @value. False: stop reading. */
-static bool add_readings(struct reading *reading, decode_fn *decode, struct span value,
-                         struct key_scratch *scratch)
-{
-    struct span readings[VALUE_READINGS_MAX];
-    size_t n;
-    char *buffer = scratch->bytes + scratch->used;
-    const size_t room = sizeof(scratch->bytes) - scratch->used;
-    if (!decode(value, buffer, room, readings, &n)) {
-        reading->is_refused = true;
-        return false;
-    }
-    if (readings[0].data == buffer) { /* copied */
-        scratch->used += value.len < room / n ? n * value.len : room;
-    }
-    for (size_t i = 0; i < n; i++) {
-        readings[i] = value_trim(readings[i]); /* as forms of Django and Laravel do */
-        if (may_be_signed(readings[i]) &&
-            !normalise_signed(&readings[i], 0, reading->term, scratch)) {
-            reading->is_refused = true;
-            return false;
-        }
-        if (!add(reading, readings[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void read_cookie(struct reading *reading, const struct head *head,
-                        struct key_scratch *scratch)
-{
-    struct value_walk walk = {.name = reading->term->name};
-    struct span value;
-    for (size_t i = 0; i < head->n_fields; i++) {
-        if (head->fields[i].id != FIELD_COOKIE) {
-            continue;
-        }
-        walk.rest = head->fields[i].value;
-        while (cookie_next(&walk, &value)) {
-            if (!add_readings(reading, cookie_decode, value, scratch)) {
-                return;
-            }
-            reading->has_empty = reading->has_empty || walk.is_doubtful;
-        }
-    }
-}
-
-static void read_query(struct reading *reading, const struct head *head,
+static void read_named(struct reading *reading, const struct request_view *request,
                        struct key_scratch *scratch)
 {
-    struct value_walk walk = {.rest = head->target.query, .name = reading->term->name};
-    struct span value;
-    while (query_next(&walk, &value) && add_readings(reading, query_decode, value, scratch)) {
-        reading->has_empty = reading->has_empty || walk.is_doubtful;
+    struct named_values alone;
+    const struct named_values *found =
+        named_values_read(reading->term, request->head, request->named, scratch, &alone);
+    reading->has_empty = found->has_empty;
+    reading->is_refused = found->is_refused;
+    for (size_t i = 0; i < found->n && !reading->is_refused; i++) {
+        (void)add(reading, found->items[i]);
     }
 }
 
 /* --- a part --- */
 
-typedef void read_each_fn(struct reading *reading, const struct head *head,
+typedef void read_each_fn(struct reading *reading, const struct request_view *request,
                           struct key_scratch *scratch);
 
 static read_each_fn read_position;
@@ -373,7 +303,7 @@ static void read_term(struct reading *reading, const struct request_view *reques
 {
     const enum key_source source = reading->term->source;
     if (READERS[source].each != NULL) {
-        READERS[source].each(reading, request->head, scratch);
+        READERS[source].each(reading, request, scratch);
         return;
     }
     (void)add(reading, READERS[source].one(reading->term, request, scratch->address));
@@ -399,12 +329,12 @@ bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplic
 
 /* Read the values of one coordinate. False: @reading is refused, or the coordinate is missing. */
 static bool read_coordinate(struct reading *reading, const struct key_term *term,
-                            const struct head *head, struct key_scratch *scratch,
+                            const struct request_view *request, struct key_scratch *scratch,
                             struct key_values *values)
 {
     struct reading own = {.term = term, .values = values, .duplicates = reading->duplicates};
     values->n = 0;
-    READERS[term->source].each(&own, head, scratch);
+    READERS[term->source].each(&own, request, scratch);
     reading->has_empty = reading->has_empty || own.has_empty || values->n == 0;
     reading->is_refused = own.is_refused || (values->n + own.has_empty > 1 &&
                                              !may_differ(term->source, reading->duplicates));
@@ -430,14 +360,14 @@ static bool add_cell(struct reading *reading, struct span latitude, struct span 
 }
 
 /* The cell of each pair of coordinates that servers may read. */
-static void read_position(struct reading *reading, const struct head *head,
+static void read_position(struct reading *reading, const struct request_view *request,
                           struct key_scratch *scratch)
 {
     const struct key_position *position = reading->term->position;
     struct key_values latitudes;
     struct key_values longitudes;
-    if (!read_coordinate(reading, &position->latitude, head, scratch, &latitudes) ||
-        !read_coordinate(reading, &position->longitude, head, scratch, &longitudes)) {
+    if (!read_coordinate(reading, &position->latitude, request, scratch, &latitudes) ||
+        !read_coordinate(reading, &position->longitude, request, scratch, &longitudes)) {
         return;
     }
     for (size_t i = 0; i < latitudes.n * longitudes.n; i++) {
@@ -504,7 +434,7 @@ struct span key_value_normalise(const struct key_term *term, struct span value,
         scratch->used = value.data == scratch->bytes ? value.len : 0;
     }
     if ((origin == KEY_FROM_COOKIE || origin == KEY_FROM_QUERY) && may_be_signed(value)) {
-        return normalise_signed(&value, 0, term, scratch) ? value : SPAN("");
+        return signed_normalise(&value, 0, origin == KEY_FROM_COOKIE, scratch) ? value : SPAN("");
     }
     return value;
 }

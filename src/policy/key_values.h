@@ -12,13 +12,7 @@
 #include "base/span.h"
 #include "base/text.h"
 #include "policy/key_parts.h"
-
-/* Storage for values that are not substrings of the request. */
-struct key_scratch {
-    char address[ADDRESS_TEXT_MAX];
-    size_t used;
-    char bytes[4 * TARGET_BYTES_MAX];
-};
+#include "policy/named_values.h"
 
 /* One value. term is NULL: the part is missing. */
 struct key_value {

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "http/values.h"
+#include "policy/folded_names.h"
 #include "policy/policy.h"
 #include "policy/span_set.h"
 
@@ -18,34 +19,20 @@ enum {
 };
 static_assert((int)QUERY_NAME_BYTES_MAX >= (int)MATCH_VALUE_BYTES_MAX, "each name fits");
 
-static const uint32_t NO_NAME = UINT32_MAX;
-static const uint32_t FNV_START = 2166136261;
-static const uint32_t FNV_PRIME = 16777619;
-
 /* A name in the conditions. Its bits are the three above, then one for each value. */
 struct parameter_name {
     struct span text;
     const struct span *values; /* sorted */
     uint32_t n_values;
     uint32_t first_bit;
-    uint32_t hash; /* of the folded text */
-    uint32_t next; /* in the same bucket, or NO_NAME */
 };
 
 struct parameter_index {
     struct parameter_name *names;
     size_t n_names;
     size_t n_bits;
-    size_t name_bytes_max;
-    bool has_length[QUERY_NAME_BYTES_MAX + 1];
-    uint32_t *buckets; /* first name, or NO_NAME */
-    uint32_t mask;     /* their number - 1 */
+    struct folded_names folded; /* by index of the names */
 };
-
-static uint32_t hash_octet(uint32_t hash, char c)
-{
-    return (hash ^ (unsigned char)query_name_fold(c)) * FNV_PRIME;
-}
 
 /* --- building --- */
 
@@ -89,11 +76,7 @@ static bool add_name(struct parameter_index *index, struct arena *arena,
         .values = values,
         .n_values = (uint32_t)span_set_sort(values, n_values),
         .first_bit = (uint32_t)index->n_bits,
-        .hash = FNV_START,
     };
-    for (size_t i = 0; i < name->text.len; i++) {
-        name->hash = hash_octet(name->hash, name->text.data[i]);
-    }
     for (size_t i = 0; i < n; i++) {
         conditions[i]->parameter = (uint32_t)index->n_names;
         conditions[i]->bits = bits;
@@ -123,27 +106,14 @@ static bool add_names(struct parameter_index *index, struct arena *arena,
     return true;
 }
 
-static bool fill_buckets(struct parameter_index *index, struct arena *arena)
+static bool fold_names(struct parameter_index *index, struct arena *arena)
 {
-    uint32_t n_buckets = 8;
-    while (n_buckets < 2 * index->n_names) {
-        n_buckets *= 2;
+    struct span *texts = arena_calloc(arena, index->n_names, sizeof(*texts));
+    for (size_t i = 0; i < index->n_names && texts != NULL; i++) {
+        texts[i] = index->names[i].text;
     }
-    index->mask = n_buckets - 1;
-    index->buckets = arena_calloc(arena, n_buckets, sizeof(*index->buckets));
-    for (uint32_t i = 0; i < n_buckets && index->buckets != NULL; i++) {
-        index->buckets[i] = NO_NAME;
-    }
-    for (uint32_t i = 0; i < index->n_names && index->buckets != NULL; i++) {
-        struct parameter_name *name = &index->names[i];
-        uint32_t *bucket = &index->buckets[name->hash & index->mask];
-        name->next = *bucket;
-        *bucket = i;
-        index->has_length[name->text.len] = true;
-        index->name_bytes_max =
-            name->text.len > index->name_bytes_max ? name->text.len : index->name_bytes_max;
-    }
-    return index->buckets != NULL;
+    return texts != NULL &&
+           folded_names_build(&index->folded, texts, index->n_names, arena) == STATUS_OK;
 }
 
 /* Store the conditions on parameters of @routes in @conditions, unless it is NULL. Returns their
@@ -179,7 +149,7 @@ enum status parameter_index_build(struct route *routes, size_t n_routes, struct 
     built->names = arena_calloc(arena, n, sizeof(*built->names));
     (void)list_conditions(routes, n_routes, conditions);
     if (built->names == NULL || !add_names(built, arena, conditions, n) ||
-        !fill_buckets(built, arena)) {
+        !fold_names(built, arena)) {
         return STATUS_NO_MEMORY;
     }
     for (size_t i = 0; i < n_routes; i++) {
@@ -264,33 +234,22 @@ static void note(struct parameter_readings *readings, const struct parameter_nam
     }
 }
 
-static bool folds_to(const struct parameter_name *name, const char *octets, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (query_name_fold(octets[i]) != query_name_fold(name->text.data[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Note each name that the octets may be. */
 static void note_names(struct parameter_readings *readings, struct piece *piece)
 {
     const struct parameter_index *index = readings->index;
+    const struct folded_names *folded = &index->folded;
     const char *octets = piece->name.octets;
-    uint32_t hash = FNV_START;
-    for (size_t len = 0; len <= piece->name.len && len <= index->name_bytes_max; len++) {
-        hash = len > 0 ? hash_octet(hash, octets[len - 1]) : hash;
-        if (!index->has_length[len] || !query_name_may_end(&piece->name, len)) {
+    uint32_t hash = FOLDED_HASH_START;
+    for (size_t len = 1; len <= piece->name.len && len <= folded->bytes_max; len++) {
+        const struct span text = span_of(octets, len);
+        hash = folded_names_hash(hash, octets[len - 1]);
+        if (!folded->has_length[len] || !query_name_may_end(&piece->name, len)) {
             continue;
         }
-        for (uint32_t i = index->buckets[hash & index->mask]; i != NO_NAME;
-             i = index->names[i].next) {
-            const struct parameter_name *name = &index->names[i];
-            if (name->hash == hash && name->text.len == len && folds_to(name, octets, len)) {
-                note(readings, name, piece, len);
-            }
+        for (uint32_t i = folded_names_find(folded, text, hash); i != FOLDED_NONE;
+             i = folded_names_find_next(folded, text, hash, i)) {
+            note(readings, &index->names[i], piece, len);
         }
     }
 }
@@ -303,10 +262,13 @@ static NEVER_INLINE void read_query(struct parameter_readings *readings, struct 
     readings->is_read = true;
     memset(readings->bits, 0, (index->n_bits + 63) / 64 * sizeof(*readings->bits));
     while (query_cut_next(&cut, &piece.text)) {
+        if (!folded_names_may_begin(&index->folded, piece.text.name)) {
+            continue;
+        }
         piece.is_decoded = false;
-        (void)query_name_read(piece.text.name, false, index->name_bytes_max, &piece.name);
+        (void)query_name_read(piece.text.name, false, index->folded.bytes_max, &piece.name);
         note_names(readings, &piece);
-        if (query_name_read(piece.text.name, true, index->name_bytes_max, &piece.name)) {
+        if (query_name_read(piece.text.name, true, index->folded.bytes_max, &piece.name)) {
             note_names(readings, &piece);
         }
     }

@@ -38,8 +38,8 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
     };
 }
 
-static const struct key_position *copy_position(struct compiler *compiler,
-                                                const struct key_position *from)
+static struct key_position *copy_position(struct compiler *compiler,
+                                          const struct key_position *from)
 {
     struct key_position *to = compile_alloc(compiler, 1, sizeof(*to));
     if (to != NULL) {
@@ -156,7 +156,7 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
         compile_upstreams,  compile_limits,      compile_plans,        compile_keys,
         compile_routes,     compile_tokens,      compile_method_names, compile_implied_head,
         compile_balance,    compile_read_fields, compile_settled,      compile_slots,
-        compile_redis_cell,
+        compile_redis_cell, compile_key_names,
     };
     struct compiler compiler = {
         .spec = spec,

@@ -79,11 +79,11 @@ void compile_implied_head(struct compiler *compiler);
 /* Choose the limits that redis-cell decides, if the policy enables it; after all of the above. */
 void compile_redis_cell(struct compiler *compiler);
 
-/* Which routes read whose tokens; after routes. */
+/* After routes: which of them read whose tokens, which request fields are read, and an index of the
+ * cookies and parameters that keys read. */
 void compile_tokens(struct compiler *compiler);
-
-/* Which request fields the policy reads; after routes. */
 void compile_read_fields(struct compiler *compiler);
+void compile_key_names(struct compiler *compiler);
 
 /* Check that the balance keys of upstreams can be read on the routes that lead to them; after
  * routes. */

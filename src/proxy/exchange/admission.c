@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "limit/calendar.h"
+#include "policy/named_readings.h"
 
 enum { US_PER_S = 1000000 };
 
@@ -246,6 +247,35 @@ static enum admission_result prepare_rule(const struct preparation *preparation,
     return result;
 }
 
+static ALWAYS_INLINE enum admission_result prepare_rules(const struct preparation *preparation)
+{
+    struct admission *admission = preparation->admission;
+    for (size_t i = 0; i < preparation->route->n_rules; i++) {
+        const enum admission_result result = prepare_rule(preparation, i);
+        if (result == ADMISSION_BANNED) {
+            return result;
+        }
+        if (result != ADMISSION_TO_DECIDE) {
+            admission->decision.n_charges = 0; /* nothing is judged */
+            return result;
+        }
+    }
+    return admission->decision.n_charges > 0 ? ADMISSION_TO_DECIDE : ADMISSION_FREE;
+}
+
+/* The same, where keys read cookies or parameters several times. NEVER_INLINE because their values
+ * need a large stack frame. */
+static NEVER_INLINE enum admission_result prepare_with_names(const struct preparation *preparation)
+{
+    struct named_readings readings;
+    struct request_view request = *preparation->request;
+    named_readings_init(&readings, preparation->route->names);
+    request.named = &readings;
+    const struct preparation reading = {preparation->admission, preparation->context,
+                                        preparation->route, &request, preparation->arena};
+    return prepare_rules(&reading);
+}
+
 enum admission_result admission_prepare(struct admission *admission,
                                         const struct admission_context *context,
                                         const struct route *route,
@@ -259,17 +289,8 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->shadow_bans = 0;
     admission->own_costs = 0;
     const struct preparation preparation = {admission, context, route, request, arena};
-    for (size_t i = 0; i < route->n_rules; i++) {
-        const enum admission_result result = prepare_rule(&preparation, i);
-        if (result == ADMISSION_BANNED) {
-            return result;
-        }
-        if (result != ADMISSION_TO_DECIDE) {
-            admission->decision.n_charges = 0; /* nothing is judged */
-            return result;
-        }
-    }
-    return admission->decision.n_charges > 0 ? ADMISSION_TO_DECIDE : ADMISSION_FREE;
+    return UNLIKELY(route->names != NULL) ? prepare_with_names(&preparation)
+                                          : prepare_rules(&preparation);
 }
 
 uint64_t admission_wait_us(const struct admission *admission)

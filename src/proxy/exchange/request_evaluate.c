@@ -45,6 +45,7 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     view->token = NULL;
     view->claims = NULL;
     view->is_token_refused = false;
+    view->named = NULL;
     if (UNLIKELY(context->verifier != NULL)) {
         token_check_init(&evaluation->tokens, context->verifier, evaluation->arena,
                          context->admission.wall_us, context->admission.now_us);
