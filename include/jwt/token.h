@@ -50,6 +50,7 @@ enum {
     X(SIGNATURE_LENGTH, "the token's signature has not the length of its alg")                     \
     X(SIGNATURE, "the token's signature is wrong")                                                 \
     X(NO_KEYS, "there are no keys to verify tokens with yet")                                      \
+    X(UNREAD, "the token was not read: a limit denied the request whatever it says")               \
     X(TOO_MANY_FAILURES, "too many tokens with wrong signatures came from this address")           \
     X(NO_MEMORY, "out of memory")
 

@@ -10,6 +10,7 @@
 #ifndef SLUICE_JWT_VERIFIER_H
 #define SLUICE_JWT_VERIFIER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,19 +73,26 @@ void jwt_verifier_free(struct jwt_verifier *verifier);
 /* What the verified tokens that are remembered take, bytes. */
 size_t jwt_verifier_bytes(const struct jwt_verifier *verifier);
 
+/* Signatures that were computed. */
+uint64_t jwt_verifier_n_signatures(const struct jwt_verifier *verifier);
+
 /* The sender and the time of a token. */
 struct jwt_request {
     struct address client;
     uint64_t wall_us; /* us since the epoch */
     uint64_t now_us;  /* monotonic */
+    /* Asked before a token is read that is not remembered: whether the request is denied, whatever
+     * the token says. NULL: no. */
+    bool (*is_denied)(void *context);
+    void *context;
 };
 
 /* Copy @claims into @arena, for use after the next call. NULL: no memory. */
 MUST_USE const struct jwt_claims *jwt_claims_copy(const struct jwt_claims *claims,
                                                   struct arena *arena);
 
-/* Verify @token by @source. JWT_VALID: *claims is valid until the next call, or while @arena lives,
- * whichever is shorter. */
+/* Verify @token by @source. JWT_UNREAD: is_denied() said so. JWT_VALID: *claims is valid until the
+ * next call, or while @arena lives, whichever is shorter. */
 enum jwt_result jwt_verifier_check(struct jwt_verifier *verifier, const struct jwt_source *source,
                                    struct span token, const struct jwt_request *request,
                                    struct arena *arena, const struct jwt_claims **claims);

@@ -33,6 +33,7 @@ struct request_view {
     const struct jwt_claims
         *claims;                  /* of the token that counts on the route; NULL: there is none */
     bool is_token_refused;        /* no limit that reads tokens is to be charged */
+    bool is_token_unread;         /* nor, with the former, one whose plan it may name */
     struct named_readings *named; /* while several keys are read of it; else NULL */
     char *path_buffer;            /* at least head->target.path.len + 1 bytes */
     struct path *path;            /* storage */

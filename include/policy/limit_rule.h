@@ -48,6 +48,7 @@ struct limit_rule {
     struct key key;
     enum key_missing missing;
     bool reads_token;           /* its key has a part jwt */
+    bool has_plan_of_token;     /* a claim may name a plan */
     uint32_t key_number;        /* equal for rules with the same key and `missing` */
     const struct limit *limits; /* one per rate, adjacent in policy->limits */
     size_t n_limits;

@@ -146,6 +146,7 @@ struct worker_meters {
     struct counter buffered_bytes; /* gauge: of the blocks in use */
     struct counter buffer_refused[METER_BUFFER_REFUSALS];
     struct counter tokens_refused[METER_TOKEN_REFUSALS];
+    struct counter token_signatures;             /* of tokens, that were computed */
     struct counter slow_uploads, slow_downloads; /* ended by min_upload, by min_download */
     struct counter lines_left_out;               /* of the access log, for log.denied_lines */
     struct counter abandoned; /* gauge: at most ABANDONED_REQUESTS_MAX, see base/limits.h */

@@ -34,6 +34,8 @@ struct token_check {
     struct arena *arena;
     uint64_t wall_us;
     uint64_t now_us;
+    bool (*is_denied)(void *context); /* as in struct jwt_request */
+    void *context;
 };
 
 /* @wall_us: us since the epoch; @now_us: monotonic. */
@@ -59,6 +61,9 @@ struct evaluation_context {
     const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
     /* verifies tokens; NULL: tokens are not read, and no request is refused for lack of one */
     struct jwt_verifier *verifier;
+    /* asked, before a token is verified, for limits that deny the request whatever it says;
+     * needed only with a verifier */
+    struct store *store;
     /* without a verifier: given_token counts as the request's; NULL: the request has none */
     bool takes_given_token;
     const struct given_token *given_token;
@@ -79,6 +84,7 @@ enum token_refusal {
     TOKEN_INVALID,
     TOKEN_NO_KEYS,
     TOKEN_TOO_MANY, /* wrong signatures of its address */
+    TOKEN_UNREAD,   /* a limit denies the request whatever the token says; not counted */
 };
 
 /* An evaluation and its result. */

@@ -59,6 +59,8 @@ struct store_ops {
     /* Whether @decision would join a call that is under way or about to be sent, and so make none
      * of its own. NULL: no. */
     bool (*joins)(struct store *store, const struct decision *decision);
+    /* As store_denies(). NULL: what the store below says; where there is none, no. */
+    bool (*denies)(struct store *store, struct decision *decision);
     /* NULL: charges stay, and slots are released when their lease ends. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
     bool (*can_settle)(struct store *store, const struct settlement *settlement); /* NULL: yes */
@@ -94,6 +96,10 @@ MUST_USE static inline enum store_outcome store_hand_on(struct store *store,
     decision->frames[decision->n_frames - 1].store = below;
     return below->ops->decide(below, decision);
 }
+
+/* Whether @store would deny @decision, which has its now_us, as far as it knows without a call to a
+ * server: false also if it does not know. Nothing is changed but the verdicts of the charges. */
+bool store_denies(struct store *store, struct decision *decision);
 
 /* Whether @store can decide several requests identical to @decision as one, see batch_size. */
 bool store_takes_identical(const struct store *store, const struct decision *decision);

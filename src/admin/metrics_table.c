@@ -247,6 +247,8 @@ const struct metric METRICS[] = {
             SUM(buffer_refused), .axes = {&BUFFER_REFUSAL}),
     COUNTER("tokens_refused_total", "Requests refused for their token, or for lack of one.",
             SUM(tokens_refused), .axes = {&TOKEN_REFUSAL}),
+    COUNTER("token_signatures_total", "Signatures of tokens that were computed.",
+            SUM(token_signatures)),
     COUNTER("slow_uploads_total", "Requests ended because their body kept a server waiting.",
             SUM(slow_uploads)),
     COUNTER("slow_downloads_total", "Requests ended because their client kept a server waiting.",

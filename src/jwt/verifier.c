@@ -39,6 +39,7 @@ struct refused {
 struct jwt_verifier {
     struct jwt_failures *failures;
     struct hash_key key;
+    uint64_t n_signatures;
     size_t bytes; /* of all entries */
     size_t hand;  /* the slot that makes room next when there are too many bytes */
     struct slot slots[N_SETS][N_WAYS]; /* of a set the latest first */
@@ -256,6 +257,9 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
         }
         return refusal;
     }
+    if (request->is_denied != NULL && request->is_denied(request->context)) {
+        return JWT_UNREAD;
+    }
     struct jwt_claims *found = arena_alloc(arena, sizeof(*found));
     if (found == NULL) {
         return JWT_NO_MEMORY;
@@ -269,6 +273,7 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     const enum jwt_result result =
         jwt_verify(&source->rules, keys, token, request->wall_us, arena, found, &period);
     jwt_key_set_release(keys);
+    verifier->n_signatures += is_computed(result);
     if (!is_computed(result)) {
         jwt_failures_return(verifier->failures, &request->client, request->now_us);
     }
@@ -287,6 +292,11 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
         jwt_keys_miss(source->keys);
     }
     return result;
+}
+
+uint64_t jwt_verifier_n_signatures(const struct jwt_verifier *verifier)
+{
+    return verifier->n_signatures;
 }
 
 enum jwt_result jwt_verifier_check(struct jwt_verifier *verifier, const struct jwt_source *source,

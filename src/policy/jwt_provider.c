@@ -17,7 +17,8 @@ bool token_view_is_refused(const struct token_view *token)
     }
     const enum jwt_result result = token->result;
     return token->provider->on_invalid == JWT_INVALID_IS_DENIED || result == JWT_SEVERAL ||
-           result == JWT_SPELLING || result == JWT_TOO_MANY_FAILURES || result == JWT_NO_MEMORY;
+           result == JWT_SPELLING || result == JWT_TOO_MANY_FAILURES || result == JWT_UNREAD ||
+           result == JWT_NO_MEMORY;
 }
 
 const struct jwt_claims *given_token_claims(const struct given_token *token,

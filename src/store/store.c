@@ -66,6 +66,14 @@ void store_settle(struct store *store, const struct settlement *settlements, siz
     }
 }
 
+bool store_denies(struct store *store, struct decision *decision)
+{
+    if (store->ops->denies != NULL) {
+        return store->ops->denies(store, decision);
+    }
+    return store->below != NULL && store_denies(store->below, decision);
+}
+
 bool store_can_settle(struct store *store, const struct settlement *settlement)
 {
     if (store->ops->can_settle != NULL) {

@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import threading
+import time
 
 import pytest
 
@@ -455,3 +457,55 @@ def test_random_bytes_are_no_token(start, seed):
         parts = [base64url(bytes(rng.randrange(256) for _ in range(rng.randrange(40)))) for _ in range(60)]
         for i in range(0, 57):
             assert client.ask(fields=bearer(".".join(parts[i:i + 3]))).status in (401, 429)
+
+
+# --- limits before signatures ---
+
+def counter(proxy, name):
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    return int(re.search(rf"^sluice_{name} (\d+)$", page, re.MULTILINE).group(1))
+
+
+def forged(n):
+    return [bearer(hs256(claims(str(i)), "f" * 32)) for i in range(n)]
+
+
+ADDRESS = "client: {key: client.ip, rate: 5/hour}"
+MORE = "workers: 1\nadmin: 127.0.0.1:0\n"
+
+
+def test_no_signature_is_computed_for_whom_a_limit_denies_anyway(start):
+    proxy = start(policy(f"  - {{limits: [user, client, plan], jwt: {{required: true}}, {OK}}}\n",
+                         f"user: {{key: jwt.sub, rate: 1/hour}}\n  {ADDRESS}\n"
+                         "  plan: {key: client.ip, rate: 90/hour, plans: {more: 100/hour}, plan: jwt.plan}", more=MORE))
+    with proxy.connect() as client:
+        good = bearer(hs256(claims(plan="more")))
+        answers = [client.ask(fields=good)] + [client.ask(fields=fields) for fields in forged(50)]
+        assert [answer.status for answer in answers] == [200] + [401] * 4 + [429] * 46
+        assert answers[-1].get("Retry-After") not in (None, "1") and b'"client"' in answers[-1].body
+        assert counter(proxy, "token_signatures_total") == 5
+        assert client.ask(fields=good).status == 429, "a token that is remembered is denied alike"
+        assert client.ask(fields=bearer(hs256(claims("bob", plan="more")))).status == 429
+        assert counter(proxy, "token_signatures_total") == 5
+    bob = bearer(hs256(claims("bob", plan="more")))
+    assert proxy.ask(fields=bob, source="127.0.0.2").status == 200, "what was denied is not charged"
+
+
+def test_a_limit_that_a_token_may_lift_is_judged_behind_it(start):
+    proxy = start(policy(f"  - {{limits: [plan], jwt: {{required: true}}, {OK}}}\n",
+                         "plan: {key: client.ip, rate: 1/hour, plans: {more: 100/hour}, plan: jwt.plan}", more=MORE))
+    good = [bearer(hs256(claims(str(i), plan="more"))) for i in range(5)]
+    assert [proxy.ask(fields=fields).status for fields in [*forged(3), *good]] == [401, 429, 429] + [200] * 5
+    assert counter(proxy, "token_signatures_total") == 8
+
+
+def test_with_redis_denials_that_are_remembered_spare_signatures(start, start_redis):
+    redis = start_redis()
+    proxy = start(policy(f"  - {{limits: [client], jwt: {{required: true}}, {OK}}}\n", ADDRESS,
+                         more=f"{MORE}store: {{redis: 'redis://127.0.0.1:{redis.port}'}}\n"))
+    until(lambda: Admin(addresses(proxy)[0]).ask("GET", "/readyz").status == 200, "Redis")
+    began = time.monotonic()
+    with proxy.connect() as client:
+        statuses = [client.ask(fields=fields).status for fields in forged(60)]
+    assert statuses == [401] * 5 + [429] * 55
+    assert counter(proxy, "token_signatures_total") <= 5 + 1 + (time.monotonic() - began) / 0.5

@@ -266,6 +266,17 @@ static bool reads_token(const struct key *key)
     return false;
 }
 
+static bool has_plan_of_token(const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        const struct plan_source *source = &rule->plan_sources[i];
+        if (!source->is_tenant && KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_TOKEN) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What of @route reads tokens, for messages; NULL: nothing does. */
 static const char *reader_of(const struct route *route)
 {
@@ -276,12 +287,8 @@ static const char *reader_of(const struct route *route)
         if (reads_token(&route->rules[i]->key)) {
             return "a limit of it";
         }
-        for (size_t j = 0; j < route->rules[i]->n_plan_sources; j++) {
-            const struct plan_source *source = &route->rules[i]->plan_sources[j];
-            if (!source->is_tenant &&
-                KEY_SOURCE_ROWS[source->term.source].origin == KEY_FROM_TOKEN) {
-                return "the plan of a limit";
-            }
+        if (has_plan_of_token(route->rules[i])) {
+            return "the plan of a limit";
         }
     }
     if (route->upstream != NULL && reads_token(&route->upstream->balance_key)) {
@@ -341,6 +348,7 @@ void compile_tokens(struct compiler *compiler)
     struct policy *policy = compiler->policy;
     for (size_t i = 0; i < policy->n_rules; i++) {
         policy->rules[i].reads_token = reads_token(&policy->rules[i].key);
+        policy->rules[i].has_plan_of_token = has_plan_of_token(&policy->rules[i]);
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         compile_route_jwt(compiler, &specs[i], &policy->routes[i]);

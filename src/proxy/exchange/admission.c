@@ -50,7 +50,8 @@ enum rule_outcome admission_read_key(const struct limit_rule *rule,
     if (is_excepted(rule, request)) {
         return RULE_EXCEPTS;
     }
-    if (UNLIKELY(request->is_token_refused) && rule->reads_token) {
+    if (UNLIKELY(request->is_token_refused) &&
+        (rule->reads_token || (request->is_token_unread && rule->has_plan_of_token))) {
         return RULE_SKIPS;
     }
     switch (key_read_nth(&rule->key, rule->missing, request, secret, i, n, key)) {

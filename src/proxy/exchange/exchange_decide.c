@@ -238,6 +238,22 @@ static void read_request_id(struct exchange *exchange)
     }
 }
 
+/* Evaluate, and count the signatures of tokens and the tokens that are refused. */
+static enum evaluation_result evaluate_counting(struct exchange *exchange,
+                                                const struct evaluation_context *context)
+{
+    struct worker_meters *meters = exchange->env->meters;
+    const struct evaluation *evaluation = &exchange->evaluation;
+    const uint64_t before = jwt_verifier_n_signatures(context->verifier);
+    const enum evaluation_result result =
+        request_evaluate(context, &exchange->request, &exchange->peer, &exchange->evaluation);
+    counter_add(&meters->token_signatures, jwt_verifier_n_signatures(context->verifier) - before);
+    if (evaluation->refused_token.status != 0 && evaluation->refused_token.kind != TOKEN_UNREAD) {
+        counter_up(&meters->tokens_refused[evaluation->refused_token.kind]);
+    }
+    return result;
+}
+
 static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_us)
 {
     const struct policy *policy = exchange->config->policy;
@@ -253,10 +269,14 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
             },
         .own_name = via_name(exchange->env->via),
         .verifier = policy->n_providers > 0 ? exchange->env->verifier : NULL,
+        .store = exchange->config->store,
         .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;
     exchange->evaluation.arena = &exchange->arena;
+    if (UNLIKELY(context.verifier != NULL)) {
+        return evaluate_counting(exchange, &context);
+    }
     return request_evaluate(&context, &exchange->request, &exchange->peer, &exchange->evaluation);
 }
 
@@ -328,9 +348,6 @@ void exchange_on_head(struct exchange *exchange, uint64_t now_us)
         note_unknown_plan(exchange, now_us);
     }
     read_request_id(exchange);
-    if (UNLIKELY(exchange->evaluation.refused_token.status != 0)) {
-        counter_up(&exchange->env->meters->tokens_refused[exchange->evaluation.refused_token.kind]);
-    }
     switch (result) {
     case EVALUATION_TO_DECIDE:
         decide(exchange, now_us);

@@ -46,6 +46,7 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     view->claims = NULL;
     view->is_token_refused = false;
     view->named = NULL;
+    view->is_token_unread = false;
     if (UNLIKELY(context->verifier != NULL)) {
         token_check_init(&evaluation->tokens, context->verifier, evaluation->arena,
                          context->admission.wall_us, context->admission.now_us);
@@ -121,6 +122,10 @@ static void refuse_invalid(struct evaluation *evaluation, enum jwt_result result
     const char *reason = jwt_result_text(result);
     if (result == JWT_NO_KEYS || result == JWT_NO_MEMORY) {
         refuse_token(evaluation, 503, TOKEN_NO_KEYS, reason, NULL);
+    } else if (result == JWT_UNREAD) { /* the limit that denies the request answers it */
+        evaluation->view.is_token_unread = true;
+        evaluation->retry_after_s = 1;
+        refuse_token(evaluation, 429, TOKEN_UNREAD, reason, NULL);
     } else if (result == JWT_TOO_MANY_FAILURES) {
         evaluation->retry_after_s = 1;
         refuse_token(evaluation, 429, TOKEN_TOO_MANY, reason, NULL);
@@ -129,15 +134,54 @@ static void refuse_invalid(struct evaluation *evaluation, enum jwt_result result
     }
 }
 
+/* What is asked before a token is verified. */
+struct preview {
+    const struct evaluation_context *context;
+    struct evaluation *evaluation;
+};
+
+/* Whether the limits that do not depend on the token deny the request, as far as is known without a
+ * call: verifying costs more than all the rest. */
+static bool is_denied_already(void *of)
+{
+    const struct preview *preview = of;
+    struct evaluation *evaluation = preview->evaluation;
+    struct request_view view = evaluation->view;
+    struct decision *decision = &evaluation->admission->decision;
+    view.is_token_refused = true;
+    view.is_token_unread = true;
+    switch (admission_prepare(evaluation->admission, &preview->context->admission,
+                              evaluation->route, &view, evaluation->arena)) {
+    case ADMISSION_TO_DECIDE:
+        decision->now_us = preview->context->admission.now_us;
+        return store_denies(preview->context->store, decision);
+    case ADMISSION_BANNED:
+    case ADMISSION_REFUSED:
+    case ADMISSION_AMBIGUOUS:
+        return true;
+    case ADMISSION_FREE:
+    case ADMISSION_FAILED:
+        break;
+    }
+    return false;
+}
+
 /* Read the token that counts on the route. False: no memory. */
-static NEVER_INLINE bool read_token(struct evaluation *evaluation)
+static NEVER_INLINE bool read_token(const struct evaluation_context *context,
+                                    struct evaluation *evaluation)
 {
     const struct route *route = evaluation->route;
     struct request_view *view = &evaluation->view;
+    struct preview preview = {context, evaluation};
     if (view->token == NULL) {
         return true;
     }
+    if (context->verifier != NULL && context->store != NULL) {
+        evaluation->tokens.is_denied = is_denied_already;
+        evaluation->tokens.context = &preview;
+    }
     const struct jwt_claims *claims = token_view_claims(view->token, view, route->jwt);
+    evaluation->tokens.is_denied = NULL;
     if (token_view_is_refused(view->token)) {
         refuse_invalid(evaluation, view->token->result);
     } else if (claims == NULL && route->requires_token) {
@@ -193,7 +237,7 @@ static enum evaluation_result take_route(const struct evaluation_context *contex
         return refuse(evaluation, 413, "the request's body is too large");
     }
     if (UNLIKELY(route->jwt != NULL)) {
-        if (!read_token(evaluation)) {
+        if (!read_token(context, evaluation)) {
             return fail(evaluation);
         }
         const enum evaluation_result result = admit(context, evaluation);

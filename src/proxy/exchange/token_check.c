@@ -190,7 +190,12 @@ static void read_token(struct token_view *view, const struct request_view *reque
     view->claims = NULL;
     if (view->is_sent && view->result == JWT_VALID) {
         const struct jwt_request sender = {
-            .client = request->client, .wall_us = check->wall_us, .now_us = check->now_us};
+            .client = request->client,
+            .wall_us = check->wall_us,
+            .now_us = check->now_us,
+            .is_denied = check->is_denied,
+            .context = check->context,
+        };
         view->result = jwt_verifier_check(check->verifier, &provider->source, token, &sender,
                                           check->arena, &view->claims);
         view->result = view->claims == NULL && is_odd(token) ? JWT_SPELLING : view->result;
@@ -203,6 +208,7 @@ void token_check_init(struct token_check *check, struct jwt_verifier *verifier, 
     check->view.read = read_token;
     check->view.provider = NULL;
     check->verifier = verifier;
+    check->is_denied = NULL;
     check->arena = arena;
     check->wall_us = wall_us;
     check->now_us = now_us;

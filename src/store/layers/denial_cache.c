@@ -103,10 +103,10 @@ static void fill_unreported(struct charge *charge)
     charge->verdict = (struct verdict){.allowed = true, .limit = capacity, .remaining = capacity};
 }
 
-/* Answers @decision if a cached verdict denies it. Returns whether it did. */
-static bool answer(struct denial_cache *cache, struct decision *decision, uint64_t now_us)
+/* Finds the lines of @decision's charges. Returns whether one denies it. */
+static bool find_lines(struct denial_cache *cache, struct decision *decision, uint64_t now_us,
+                       const struct denial_line *lines[LIMITS_PER_ROUTE_MAX])
 {
-    const struct denial_line *lines[LIMITS_PER_ROUTE_MAX];
     bool is_denied = false;
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &decision->charges[i];
@@ -114,7 +114,14 @@ static bool answer(struct denial_cache *cache, struct decision *decision, uint64
         lines[i] = denial_table_find(&cache->table, charge, now_us);
         is_denied |= lines[i] != NULL && lines[i]->retry_after > 0 && !charge->limit->shadow;
     }
-    if (!is_denied) {
+    return is_denied;
+}
+
+/* Answers @decision if a cached verdict denies it. Returns whether it did. */
+static bool answer(struct denial_cache *cache, struct decision *decision, uint64_t now_us)
+{
+    const struct denial_line *lines[LIMITS_PER_ROUTE_MAX];
+    if (!find_lines(cache, decision, now_us, lines)) {
         return false;
     }
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -201,6 +208,16 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     return STORE_ANSWERED;
 }
 
+static bool denies(struct store *store, struct decision *decision)
+{
+    struct denial_cache *cache = denial_cache_of(store);
+    const struct denial_line *lines[LIMITS_PER_ROUTE_MAX];
+    const uint64_t now_us = cache->options.now_us == NULL ? decision->now_us : read_clock(cache);
+    forget_if_reported(cache);
+    return now_us < cache->holds_until_us && is_cacheable(decision) &&
+           find_lines(cache, decision, now_us, lines);
+}
+
 static enum status add_limits(struct store *store, const struct limit *limits, size_t n_limits)
 {
     denial_cache_clear(store);
@@ -224,6 +241,7 @@ static void free_cache(struct store *store)
 static const struct store_ops DENIAL_CACHE_OPS = {
     .name = "denial_cache",
     .decide = decide,
+    .denies = denies,
     .add_limits = add_limits,
     .remove_limits = remove_limits,
     .free = free_cache,

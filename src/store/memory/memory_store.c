@@ -152,6 +152,16 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     return STORE_ANSWERED;
 }
 
+static bool denies(struct store *store, struct decision *decision)
+{
+    struct memory_store *memory = memory_store_of(store);
+    const enum decision_aim aim = decision->aim;
+    decision->aim = DECISION_JUDGE;
+    memory_decision_make(&memory->shards, decision, time_of(memory, decision->now_us));
+    decision->aim = aim;
+    return decision->status == STATUS_OK && !decision->allowed;
+}
+
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
 {
     struct memory_store *memory = memory_store_of(store);
@@ -184,6 +194,7 @@ static void free_memory(struct store *store)
 static const struct store_ops MEMORY_OPS = {
     .name = "memory",
     .decide = decide,
+    .denies = denies,
     .settle = settle,
     .run = run,
     .free = free_memory,

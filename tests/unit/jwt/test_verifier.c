@@ -257,6 +257,35 @@ START_TEST(an_unknown_key_asks_for_a_fetch)
 }
 END_TEST
 
+static bool says(void *context)
+{
+    const bool *is_denied = context;
+    return *is_denied;
+}
+
+START_TEST(a_token_of_a_denied_request_is_not_read_unless_it_is_remembered)
+{
+    bool is_denied = true;
+    char *token = token_of(SECRET, 1, 10);
+    char *wrong = token_of(OTHER, 1, 10);
+    request.is_denied = says;
+    request.context = &is_denied;
+    ck_assert_int_eq(check(token), JWT_UNREAD);
+    ck_assert_int_eq(check(wrong), JWT_UNREAD);
+    ck_assert_uint_eq(jwt_verifier_n_signatures(verifier), 0);
+    is_denied = false;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_int_eq(check(wrong), JWT_SIGNATURE);
+    ck_assert_uint_eq(jwt_verifier_n_signatures(verifier), 2);
+    is_denied = true;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_int_eq(check(wrong), JWT_SIGNATURE);
+    ck_assert_uint_eq(jwt_verifier_n_signatures(verifier), 2);
+    free(token);
+    free(wrong);
+}
+END_TEST
+
 /* @payload with the @header, signed with SECRET; checked twice: the second time nothing is read, so
  * nothing is allocated. */
 static void check_is_remembered(const char *header, const char *payload, enum jwt_result result)
@@ -356,6 +385,7 @@ int main(void)
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, an_empty_and_a_long_token_are_refused);
     tcase_add_test(tcase, an_unknown_key_asks_for_a_fetch);
+    tcase_add_test(tcase, a_token_of_a_denied_request_is_not_read_unless_it_is_remembered);
     tcase_add_test(tcase, what_is_not_valid_is_read_once);
     tcase_add_test(tcase, what_is_not_valid_is_read_again_when_that_may_have_changed);
     tcase_add_test(tcase, a_remembered_token_of_an_unknown_key_asks_for_a_fetch_too);

@@ -87,11 +87,16 @@ static struct decision decision_of(struct charge *charges, size_t n)
     return (struct decision){.charges = charges, .n_charges = n};
 }
 
-/* Whether the cache denies it; otherwise nobody waits for the answer. */
+/* Whether the cache denies it, as it says before; otherwise nobody waits for the answer. */
 static bool is_denied_here(struct charge *charges, size_t n)
 {
     struct decision decision = decision_of(charges, n);
-    if (store_decide(store, &decision, on_answer) == STORE_PENDING) {
+    const uint64_t n_answers = counter_read(&meters.answers);
+    const bool is_announced = store_denies(store, &decision);
+    ck_assert_uint_eq(counter_read(&meters.answers), n_answers);
+    const enum store_outcome outcome = store_decide(store, &decision, on_answer);
+    ck_assert_int_eq(is_announced, outcome == STORE_ANSWERED);
+    if (outcome == STORE_PENDING) {
         store_cancel(&decision);
         return false;
     }

@@ -62,6 +62,25 @@ START_TEST(quota_comes_back_exactly_when_the_verdict_said)
 }
 END_TEST
 
+START_TEST(what_it_would_deny_is_said_and_nothing_is_charged)
+{
+    const struct limit limit = bucket_of(1, 1, 10 * S);
+    struct charge charge = {.limit = &limit, .key = SPAN("{1}"), .cost = 1};
+    struct decision decision = {.charges = &charge, .n_charges = 1};
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(!store_denies(store, &decision));
+        ck_assert_int_eq(decision.aim, DECISION_ADMIT);
+    }
+    ck_assert_int_eq(store_decide(store, &decision, NULL), STORE_ANSWERED);
+    ck_assert(decision.allowed);
+    ck_assert(store_denies(store, &decision));
+    now_us += 10 * S;
+    ck_assert(!store_denies(store, &decision));
+    store_free(store);
+}
+END_TEST
+
 START_TEST(without_a_clock_of_the_callers_windows_are_those_of_the_wall)
 {
     const struct limit_spec spec = {.algorithm = &fixed_window_algorithm,
@@ -406,6 +425,7 @@ static Suite *memory_store_suite(void)
 
     TCase *time = tcase_create("time");
     tcase_add_test(time, quota_comes_back_exactly_when_the_verdict_said);
+    tcase_add_test(time, what_it_would_deny_is_said_and_nothing_is_charged);
     tcase_add_test(time, without_a_clock_of_the_callers_windows_are_those_of_the_wall);
     tcase_add_test(time, a_decision_that_tells_when_it_is_asked_is_judged_at_that_time);
     tcase_add_loop_test(time, a_charge_by_a_clock_that_is_behind_is_refunded_whole, 0, 6);
