@@ -10,7 +10,7 @@ _sluice_options() {
     check) echo "--strict --allow --json --list" ;;
     schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
-    replay) echo "--against --format --field --host --memory --html --json" ;;
+    replay) echo "--against --format --field --host --memory --name --html --json" ;;
     explain) echo "-H --from --scheme --sni --client-cert --http2 --claim --via --live --json" ;;
     script) echo "-H --from --scheme --sni --client-cert --http2 --claim --via -o" ;;
     ctl) echo "--socket --url --ca --policy --token-file --timeout --json $_sluice_ctl_words" ;;

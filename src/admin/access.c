@@ -134,22 +134,22 @@ static bool comes_from_page(const struct head *head, enum admin_effect effect)
     return false;
 }
 
-static bool is_json(struct span content_type)
+static bool is_type(struct span content_type, struct span type)
 {
     const size_t end = span_find(content_type, ';');
-    return span_equals_ignore_case(span_trim(span_of(content_type.data, end)),
-                                   SPAN("application/json"));
+    return span_equals_ignore_case(span_trim(span_of(content_type.data, end)), type);
 }
 
-/* A form can have three types, and none of them is JSON; with that, or with another method, a
+/* A form can have three types, and @wanted is none of them; with that, or with another method, a
  * browser asks first, and is refused. */
-static bool could_be_form(const struct head *head)
+static bool could_be_form(const struct head *head, struct span wanted)
 {
     const struct field *type = head_find_name(head, SPAN("Content-Type"));
     if (span_equals(head->method, SPAN("DELETE")) && head->body == BODY_NONE) {
         return false;
     }
-    return type == NULL || count_fields(head, SPAN("Content-Type")) > 1 || !is_json(type->value);
+    return type == NULL || count_fields(head, SPAN("Content-Type")) > 1 ||
+           !is_type(type->value, wanted);
 }
 
 static struct access_verdict refuse(uint16_t status, const char *reason, enum access_title title)
@@ -161,7 +161,7 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
                                    const struct head *head, enum admin_effect effect)
 {
     const enum access_title title = find_title(rules, peer, head);
-    if (title == ACCESS_BY_READ_TOKEN && effect == ADMIN_CHANGES) {
+    if (title == ACCESS_BY_READ_TOKEN && effect != ADMIN_READS) {
         return refuse(403, "this token may read, and change nothing", title);
     }
     if (!may(title, effect)) {
@@ -174,8 +174,12 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
     if (comes_from_page(head, effect)) {
         return refuse(403, "requests of web pages are refused", title);
     }
-    if ((effect == ADMIN_CHANGES || span_equals(head->method, SPAN("POST"))) &&
-        could_be_form(head)) {
+    if (effect == ADMIN_RECEIVES && could_be_form(head, SPAN("application/octet-stream"))) {
+        return refuse(415, "this needs the header Content-Type: application/octet-stream", title);
+    }
+    if ((effect == ADMIN_CHANGES ||
+         (effect == ADMIN_READS && span_equals(head->method, SPAN("POST")))) &&
+        could_be_form(head, SPAN("application/json"))) {
         return refuse(415, "this needs the header Content-Type: application/json", title);
     }
     return (struct access_verdict){.title = title};

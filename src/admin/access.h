@@ -26,6 +26,9 @@
 enum admin_effect {
     ADMIN_READS,
     ADMIN_CHANGES,
+    /* a change whose body has any length and no form: its resource receives it in pieces, as
+     * application/octet-stream */
+    ADMIN_RECEIVES,
 };
 
 /* The other end of a connection. */

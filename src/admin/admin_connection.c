@@ -1,5 +1,6 @@
 /* Happy path: READ_HEAD, then the access decision; READ_BODY; HANDLE, until the resource answers;
- * WRITE; the next head.
+ * WRITE; the next head. A resource that receives its body is handled first: RECEIVE, until the
+ * resource answers.
  *
  *     HANDSHAKE of TLS, if the listener has it
  *         ▼
@@ -15,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/body_reader.h"
 #include "admin/internal.h"
 #include "admin/request.h"
 #include "admin/resources.h"
 #include "base/clock.h"
-#include "http/chunked.h"
 #include "http/head.h"
 #include "http/head_builder.h"
 #include "net/stream.h"
@@ -38,6 +39,7 @@ enum connection_state {
     STATE_IDLE,      /* no byte of a request has been read */
     STATE_READ_HEAD,
     STATE_READ_BODY,
+    STATE_RECEIVE, /* the body is passed to its resource in pieces; then the answer is awaited */
     STATE_HANDLE,
     STATE_WRITE,
     STATE_LINGER,
@@ -72,9 +74,9 @@ struct admin_connection {
     bool keep_alive;
     uint8_t minor;
 
-    enum body_kind body_kind;
-    uint64_t body_left; /* BODY_LENGTH */
-    struct chunked_decoder decoder;
+    struct body_reader reader;
+    bool is_received; /* STATE_RECEIVE: all of the body */
+    bool is_held;     /* STATE_RECEIVE: the resource takes no more for now */
     char body[ADMIN_BODY_BYTES_MAX];
     size_t body_bytes;
 
@@ -98,10 +100,13 @@ enum step {
 #define HANDLE_US SECONDS(30)
 _Static_assert(OPERATION_ANSWER_US_MAX <= HANDLE_US / 2, "operations are answered well before");
 
+/* From the end of a body that was received to its answer: resources have bounds of their own. */
+#define RECEIVED_US SECONDS(600)
+
 static const uint64_t TIMES_US[N_STATES] = {
-    [STATE_HANDSHAKE] = SECONDS(5), [STATE_IDLE] = SECONDS(60), [STATE_READ_HEAD] = SECONDS(5),
-    [STATE_READ_BODY] = SECONDS(5), [STATE_HANDLE] = HANDLE_US, [STATE_WRITE] = SECONDS(30),
-    [STATE_LINGER] = SECONDS(1),
+    [STATE_HANDSHAKE] = SECONDS(5), [STATE_IDLE] = SECONDS(60),    [STATE_READ_HEAD] = SECONDS(5),
+    [STATE_READ_BODY] = SECONDS(5), [STATE_HANDLE] = HANDLE_US,    [STATE_WRITE] = SECONDS(30),
+    [STATE_LINGER] = SECONDS(1),    [STATE_RECEIVE] = SECONDS(30), /* without a piece of the body */
 };
 
 /* An answer is not cut short before, even if another connection waits for a slot. */
@@ -147,6 +152,16 @@ static void on_answer(struct admin_request *request)
     loop_at_iteration_end(connection->admin_listener->admin->loop, &connection->answered);
 }
 
+static void on_resume(struct admin_request *request)
+{
+    struct admin_connection *connection = CONTAINER_OF(request, struct admin_connection, request);
+    connection->is_held = false;
+    if (connection->state == STATE_RECEIVE && !connection->is_received) {
+        timer_arm(&connection->timer, TIMES_US[STATE_RECEIVE]);
+        stream_want_read(&connection->stream, true);
+    }
+}
+
 static void begin_request(struct admin_connection *connection)
 {
     struct admin *admin = connection->admin_listener->admin;
@@ -162,6 +177,7 @@ static void begin_request(struct admin_connection *connection)
         .admin = admin,
         .policy = admin->options.take_policy(admin->options.context),
         .on_answer = on_answer,
+        .on_resume = on_resume,
     };
 }
 
@@ -246,6 +262,8 @@ static enum step write_answer(struct admin_connection *connection)
     loop_task_cancel(&connection->answered); /* a stream that drained may be before it */
     if (connection->state != STATE_WRITE) {
         connection->is_on_its_way = false;
+        connection->keep_alive = connection->keep_alive &&
+                                 (connection->state != STATE_RECEIVE || connection->is_received);
         set_state(connection, STATE_WRITE);
     }
     if (stream_is_blocked(&connection->stream)) {
@@ -332,15 +350,45 @@ static enum step invite_body(struct admin_connection *connection, const struct h
     return stream_write(&connection->stream, &slice, 1) == STREAM_BROKEN ? STEP_GONE : STEP_ON;
 }
 
+/* Ask the resource. */
+static void ask(struct admin_connection *connection)
+{
+    struct admin_request *request = &connection->request;
+    const struct resource_match *match = &connection->match;
+    request->method = span_of(connection->method, connection->method_bytes);
+    if (connection->is_head) {
+        request->method = SPAN("GET");
+    }
+    request->query = kept_query(connection);
+    request->body = span_of(connection->body, connection->body_bytes);
+    audit_write_by(request->by, &connection->peer, &connection->verdict);
+    memcpy(request->captures, match->captures, sizeof(request->captures));
+    if (match->resource != NULL) {
+        match->resource->handle(request);
+        return;
+    }
+    request->allow = match->allow;
+    answer_problem(request, match->status, "%s",
+                   match->status == 404   ? "there is nothing here; GET / lists what there is"
+                   : match->status == 405 ? "there is no such method here; see Allow"
+                                          : match->reason);
+}
+
+static enum step begin_receiving(struct admin_connection *connection, const struct head *head)
+{
+    connection->is_received = false;
+    connection->is_held = false;
+    set_state(connection, STATE_RECEIVE);
+    ask(connection);
+    return connection->request.is_answered ? STEP_WAIT : invite_body(connection, head);
+}
+
 static enum step take_head(struct admin_connection *connection, const struct head *head)
 {
     struct resource_match *match = &connection->match;
     connection->minor = head->minor;
     connection->keep_alive = head->keep_alive && !connection->admin_listener->is_leaving;
     connection->is_head = span_equals(head->method, SPAN("HEAD"));
-    connection->body_kind = head->body;
-    connection->body_left = head->body == BODY_LENGTH ? head->content_length : 0;
-    chunked_decoder_init(&connection->decoder);
     const bool has_room = keep_start_line(connection, head);
     /* One that is too long is judged as one of what there is not. */
     const struct span path = has_room ? head->target.path : span_of(connection->target, 0);
@@ -353,8 +401,13 @@ static enum step take_head(struct admin_connection *connection, const struct hea
     if (!has_room) {
         return refuse(connection, 414, "the target is longer than any here");
     }
-    if (connection->body_left > ADMIN_BODY_BYTES_MAX) {
+    const bool receives = match->effect == ADMIN_RECEIVES;
+    if (!body_reader_begin(&connection->reader, head,
+                           receives ? ADMIN_RECEIVED_BYTES_MAX : ADMIN_BODY_BYTES_MAX)) {
         return refuse(connection, 413, "the body is longer than any here");
+    }
+    if (receives) {
+        return begin_receiving(connection, head);
     }
     set_state(connection, STATE_READ_BODY);
     return invite_body(connection, head);
@@ -387,68 +440,58 @@ static enum step read_head(struct admin_connection *connection)
 
 static enum step handle(struct admin_connection *connection)
 {
-    struct admin_request *request = &connection->request;
-    const struct resource_match *match = &connection->match;
     set_state(connection, STATE_HANDLE);
-    request->method = span_of(connection->method, connection->method_bytes);
-    if (connection->is_head) {
-        request->method = SPAN("GET");
-    }
-    request->query = kept_query(connection);
-    request->body = span_of(connection->body, connection->body_bytes);
-    audit_write_by(request->by, &connection->peer, &connection->verdict);
-    memcpy(request->captures, match->captures, sizeof(request->captures));
-    if (match->resource != NULL) {
-        match->resource->handle(request);
-        return STEP_WAIT;
-    }
-    request->allow = match->allow;
-    answer_problem(request, match->status, "%s",
-                   match->status == 404   ? "there is nothing here; GET / lists what there is"
-                   : match->status == 405 ? "there is no such method here; see Allow"
-                                          : match->reason);
+    ask(connection);
     return STEP_WAIT;
 }
 
-static bool keep_body(struct admin_connection *connection, struct span content)
+/* End what the resource has begun, and refuse the rest. */
+static enum step give_up(struct admin_connection *connection, uint16_t status, const char *reason)
 {
-    if (content.len > sizeof(connection->body) - connection->body_bytes) {
-        return false;
+    struct admin_request *request = &connection->request;
+    if (request->on_gone != NULL) {
+        request->on_gone(request);
+        request->on_gone = NULL;
+    }
+    return refuse(connection, status, reason);
+}
+
+/* The resource takes all of @content, whatever it says of more. */
+static void pass_on(struct admin_connection *connection, struct span content)
+{
+    struct admin_request *request = &connection->request;
+    timer_arm(&connection->timer, connection->is_received ? RECEIVED_US : TIMES_US[STATE_RECEIVE]);
+    connection->is_held = content.len > 0 && !request->on_piece(request, content);
+    if (connection->is_received) {
+        request->on_body_end(request);
+    }
+}
+
+static enum step read_body(struct admin_connection *connection)
+{
+    struct http_error error;
+    struct span content;
+    size_t consumed;
+    const bool receives = connection->state == STATE_RECEIVE;
+    if (receives &&
+        (connection->is_held || connection->is_received || connection->request.is_answered)) {
+        return STEP_WAIT;
+    }
+    const enum parse_result result = body_reader_take(&connection->reader, unused_bytes(connection),
+                                                      &content, &consumed, &error);
+    if (result == PARSE_BAD) {
+        return give_up(connection, error.status, error.reason);
+    }
+    connection->in_start += consumed;
+    if (receives) {
+        connection->is_received = result == PARSE_DONE;
+        pass_on(connection, content);
+        return STEP_WAIT;
     }
     if (content.len > 0) {
         memcpy(connection->body + connection->body_bytes, content.data, content.len);
         connection->body_bytes += content.len;
     }
-    return true;
-}
-
-static enum step read_length_body(struct admin_connection *connection)
-{
-    struct span content = unused_bytes(connection);
-    if (content.len > connection->body_left) {
-        content.len = (size_t)connection->body_left;
-    }
-    (void)!keep_body(connection, content); /* its length was checked before */
-    connection->in_start += content.len;
-    connection->body_left -= content.len;
-    return connection->body_left == 0 ? handle(connection) : STEP_WAIT;
-}
-
-static enum step read_chunked_body(struct admin_connection *connection)
-{
-    struct http_error error;
-    struct span content;
-    size_t consumed;
-    const enum parse_result result =
-        chunked_decode(&connection->decoder, connection->in + connection->in_start,
-                       connection->in_end - connection->in_start, &content, &consumed, &error);
-    if (result == PARSE_BAD) {
-        return refuse(connection, error.status, error.reason);
-    }
-    if (!keep_body(connection, content)) {
-        return refuse(connection, 413, "the body is longer than any here");
-    }
-    connection->in_start += consumed;
     return result == PARSE_DONE ? handle(connection) : STEP_WAIT;
 }
 
@@ -459,7 +502,7 @@ static void refuse_late(struct admin_connection *connection)
         begin_request(connection);
         (void)refuse_unread(connection, 408, REASON);
     } else {
-        (void)refuse(connection, 408, REASON);
+        (void)give_up(connection, 408, REASON);
     }
 }
 
@@ -484,8 +527,8 @@ static enum step take_step(struct admin_connection *connection)
     case STATE_READ_HEAD:
         return read_head(connection);
     case STATE_READ_BODY:
-        return connection->body_kind == BODY_CHUNKED ? read_chunked_body(connection)
-                                                     : read_length_body(connection);
+    case STATE_RECEIVE:
+        return read_body(connection);
     case STATE_LINGER:
         connection->in_start = connection->in_end;
         break;
@@ -525,11 +568,21 @@ static void make_room(struct admin_connection *connection)
     }
 }
 
+/* While an answer is awaited nothing is read, except for the end of a client whose body was
+ * received: its process would go on for long. */
+static bool wants_bytes(const struct admin_connection *connection)
+{
+    return connection->state == STATE_RECEIVE
+               ? !connection->is_held && !connection->request.is_answered &&
+                     unused_bytes(connection).len < IN_BYTES
+               : connection->state != STATE_HANDLE && connection->state != STATE_WRITE;
+}
+
 static void on_readable(void *owner)
 {
     struct admin_connection *connection = owner;
     size_t n_read;
-    if (connection->state == STATE_HANDLE || connection->state == STATE_WRITE) {
+    if (!wants_bytes(connection)) {
         stream_want_read(&connection->stream, false);
         return;
     }
@@ -577,6 +630,13 @@ static void on_timer(void *context)
     case STATE_READ_HEAD:
     case STATE_READ_BODY:
         refuse_late(connection);
+        return;
+    case STATE_RECEIVE:
+        if (connection->is_received || connection->request.is_answered) {
+            answer_late(&connection->request);
+        } else {
+            refuse_late(connection);
+        }
         return;
     case STATE_HANDLE:
         answer_late(&connection->request);
@@ -692,7 +752,8 @@ bool admin_connection_make_place(struct admin_listener *admin_listener)
     for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->state != STATE_HANDLE && connection->state != STATE_WRITE) {
+        if (connection->state != STATE_HANDLE && connection->state != STATE_WRITE &&
+            connection->state != STATE_RECEIVE) {
             connection_free(connection);
             return true;
         }

@@ -2,7 +2,11 @@
  *
  * A handler answers once, with one of the functions below, before it returns or later from the
  * loop. In the latter case it sets on_gone, which is called instead if the client is gone; the
- * request is invalid after that call. */
+ * request is invalid after that call.
+ *
+ * A resource that receives a body (ADMIN_RECEIVES) is asked before the body has come. Unless it
+ * answers at once it sets on_piece and on_body_end, too. It may answer before the end of the body,
+ * the rest of which is then ignored. */
 
 #ifndef SLUICE_ADMIN_REQUEST_H
 #define SLUICE_ADMIN_REQUEST_H
@@ -20,6 +24,7 @@ enum {
     ADMIN_CAPTURES_MAX = 4,
     ADMIN_PATH_BYTES_MAX = 4096,
     ADMIN_BODY_BYTES_MAX = 16 * 1024,
+    ADMIN_RECEIVED_BYTES_MAX = 64 * 1024 * 1024,
     ADMIN_DETAIL_BYTES_MAX = 512,
     ADMIN_BY_BYTES_MAX = 48,
 };
@@ -38,6 +43,11 @@ struct admin_request {
     /* Set by a handler that has not answered yet. */
     void (*on_gone)(struct admin_request *request);
     void *context;
+
+    /* Set by a handler that receives the body. */
+    bool (*on_piece)(struct admin_request *request, struct span piece); /* false: no more for now */
+    void (*on_body_end)(struct admin_request *request);
+    void (*on_resume)(struct admin_request *request); /* set by the connection: more can come */
 
     /* The answer. */
     bool is_answered;

@@ -45,6 +45,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"POST", "/v1/explain", ADMIN_READS, explain_handle,
      "what becomes of a request under the policy in force: {method, url, headers, from, scheme, "
      "http2, claims}"},
+    {"POST", "/v1/replay", ADMIN_RECEIVES, replay_handle,
+     "what the policy in force would have said to an access log: ?set=LIMIT.rate=20/minute"},
     {"GET", "/v1/top", ADMIN_READS, top_handle, "who is denied most: ?limit=NAME&n=20&within=1h"},
 };
 const size_t N_ADMIN_RESOURCES = ARRAY_LEN(ADMIN_RESOURCES);

@@ -25,6 +25,7 @@ enum {
 struct run_options {
     struct replay_options options;
     const char *policies[STATISTICS_SIDES_MAX];
+    const char *names[STATISTICS_SIDES_MAX]; /* in the report; NULL: their paths */
     size_t n_policies;
     const char *html; /* path; NULL: none */
     bool is_json;
@@ -64,6 +65,19 @@ static bool read_field(void *context, const char *argument)
     options->fields[options->n_fields++] = (struct replay_field){
         .what = span_of(argument, (size_t)(equals - argument)), .name = span_of_text(equals + 1)};
     return true;
+}
+
+static bool read_name(void *context, const char *argument)
+{
+    struct run_options *command = context;
+    for (size_t i = 0; i < ARRAY_LEN(command->names); i++) {
+        if (command->names[i] == NULL) {
+            command->names[i] = argument;
+            return true;
+        }
+    }
+    fprintf(stderr, "sluice replay: --name %s: there are too many\n", argument);
+    return false;
 }
 
 static bool read_memory(void *context, const char *argument)
@@ -122,6 +136,11 @@ static bool read_options(struct run_options *command, int argc, char **argv, int
          .help = "of the embedded store; left out: 256MiB, or the policy's if larger",
          .take = read_memory,
          .context = command},
+        {.name = "name",
+         .argument = "NAME",
+         .help = "of the policy in the report; twice: of the second too; left out: its path",
+         .take = read_name,
+         .context = command},
         {.name = "html",
          .argument = "FILE",
          .help = "write a page with charts",
@@ -139,6 +158,9 @@ static bool read_options(struct run_options *command, int argc, char **argv, int
     }
     command->n_policies += command->policies[1] != NULL;
     command->policies[0] = argv[first];
+    for (size_t i = 0; i < command->n_policies; i++) {
+        command->names[i] = command->names[i] != NULL ? command->names[i] : command->policies[i];
+    }
     options->paths = argv + first + 1;
     options->n_paths = (size_t)(argc - first - 1);
     return true;
@@ -224,7 +246,7 @@ static void write_text(const json_t *report, uint64_t took_us)
 static int show(const struct run_options *command, const struct replay *replay)
 {
     const uint64_t took_us = clock_monotonic_us() - command->started_us;
-    json_t *report = report_make(replay, command->policies);
+    json_t *report = report_make(replay, command->names);
     bool is_done = is_written(report != NULL ? STATUS_OK : STATUS_NO_MEMORY);
     if (is_done && command->html != NULL) {
         is_done = write_page(command, report);

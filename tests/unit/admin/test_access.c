@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #define WITH_TOKEN "Authorization: Bearer " TOKEN "\r\n"
 #define WITH_READ_TOKEN "Authorization: Bearer " READ_TOKEN "\r\n"
 #define JSON "Content-Type: application/json\r\n"
+
+#define BYTES "Content-Type: application/octet-stream\r\n"
 
 enum peer {
     LOOPBACK,
@@ -67,7 +70,11 @@ static struct access_verdict judge(const struct access_rules *rules, enum peer k
                      PARSE_DONE);
     const struct access_peer peer = peer_of(kind);
     const bool reads = text[0] == 'G' || text[0] == 'H';
-    return access_judge(rules, &peer, &head, reads ? ADMIN_READS : ADMIN_CHANGES);
+    const bool receives = strstr(request, " /receives") != NULL;
+    return access_judge(rules, &peer, &head,
+                        strstr(request, " /reads") != NULL || reads ? ADMIN_READS
+                        : receives                                  ? ADMIN_RECEIVES
+                                                                    : ADMIN_CHANGES);
 }
 
 static void check_stories(const struct story *stories, size_t n_stories)
@@ -224,6 +231,18 @@ START_TEST(a_change_has_a_type_that_no_form_has)
         {SOCKET, "POST /", HERE "Content-Type: Application/JSON ; charset=utf-8\r\n", 0},
         {SOCKET, "DELETE /", HERE "Content-Length: 1\r\n", 415},
         {SOCKET, "PUT /", HERE, 415},
+        {SOCKET, "POST /reads", HERE "Content-Type: text/plain\r\n", 415},
+        {SOCKET, "POST /reads", HERE JSON, 0},
+        {LOOPBACK, "POST /reads", HERE JSON, 0},
+        {SOCKET, "POST /receives", HERE JSON, 415},
+        {SOCKET, "POST /receives", HERE, 415},
+        {SOCKET, "POST /receives", HERE "Content-Type: text/plain\r\n", 415},
+        {SOCKET, "POST /receives", HERE BYTES "Content-Type: text/plain\r\n", 415},
+        {SOCKET, "POST /receives", HERE BYTES, 0},
+        {SOCKET, "POST /", HERE BYTES, 415},
+        {LOOPBACK, "POST /receives", HERE BYTES, 401},
+        {REMOTE, "POST /receives", HERE BYTES WITH_READ_TOKEN, 403},
+        {REMOTE, "POST /receives", HERE BYTES WITH_TOKEN, 0},
     };
     check_stories(STORIES, ARRAY_LEN(STORIES));
 }

@@ -1,0 +1,210 @@
+/* POST /v1/replay: what the policy in force would have said to the requests of an access log, and
+ * what one with other numbers would have.
+ *
+ * A child process runs `sluice replay --json`. The log is the body of the request, of which never
+ * more is read than the child takes; so it takes no memory of this process, and the loop stays free
+ * for other requests. */
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/child.h"
+#include "admin/child_answer.h"
+#include "admin/child_arguments.h"
+#include "admin/internal.h"
+#include "admin/policy_change.h"
+#include "admin/resources.h"
+#include "http/values.h"
+
+enum {
+    OUTPUT_BYTES_MAX = 8 * 1024 * 1024,
+    CPU_S_MAX = 240,
+    PARAMETER_BYTES_MAX = 1024,
+};
+
+static const uint64_t MEMORY_BYTES_MAX = UINT64_C(2) * 1024 * 1024 * 1024;
+static const uint64_t TIME_US_MAX = UINT64_C(300) * 1000 * 1000;
+
+/* What is asked. */
+struct wish {
+    json_t *changed; /* the policy with other numbers; NULL: none is set */
+    unsigned n_changes;
+    struct child_arguments options;
+    const char *problem; /* static; NULL: none */
+};
+
+static void wish_close(struct wish *wish)
+{
+    json_decref(wish->changed);
+    child_arguments_free(&wish->options);
+}
+
+/* --- the query --- */
+
+static void take_parameter(struct wish *wish, const struct admin_request *request, struct span name,
+                           struct span value)
+{
+    if (span_equals(name, SPAN("format"))) {
+        child_arguments_add(&wish->options, "--format=", value);
+    } else if (span_equals(name, SPAN("host"))) {
+        child_arguments_add(&wish->options, "--host=", value);
+    } else if (span_equals(name, SPAN("field"))) {
+        child_arguments_add(&wish->options, "--field=", value);
+    } else if (span_equals(name, SPAN("set"))) {
+        wish->changed = wish->changed != NULL ? wish->changed : child_policy(request);
+        wish->options.no_memory = wish->options.no_memory || wish->changed == NULL;
+        wish->problem = wish->changed != NULL ? policy_change_apply(wish->changed, value) : NULL;
+        wish->n_changes++;
+    } else {
+        wish->problem = "the parameters are set, format, field and host";
+    }
+}
+
+static void read_wish(struct wish *wish, const struct admin_request *request)
+{
+    struct span rest = request->query;
+    struct span pair;
+    memset(wish, 0, sizeof(*wish));
+    while (wish->problem == NULL && span_split(&rest, '&', &pair)) {
+        char buffer[PARAMETER_BYTES_MAX];
+        struct span readings[VALUE_READINGS_MAX];
+        size_t n;
+        const size_t equals = span_find(pair, '=');
+        const size_t start = equals < pair.len ? equals + 1 : equals;
+        if (pair.len == 0) {
+            continue;
+        }
+        if (!query_decode(span_of(pair.data + start, pair.len - start), buffer, sizeof(buffer),
+                          readings, &n)) {
+            wish->problem = "a parameter is too long";
+            return;
+        }
+        take_parameter(wish, request, span_of(pair.data, equals), readings[0]);
+    }
+    wish->problem = wish->problem != NULL ? wish->problem : wish->options.problem;
+}
+
+/* --- the child --- */
+
+static void end(struct admin_request *request)
+{
+    request->admin->replay = NULL;
+    request->on_gone = NULL;
+}
+
+static void on_end(void *context, struct child_outcome *outcome)
+{
+    struct admin_request *request = context;
+    end(request);
+    child_answer(request, outcome);
+}
+
+static void on_gone(struct admin_request *request)
+{
+    struct child *child = request->admin->replay;
+    end(request);
+    child_abandon(child);
+}
+
+static void on_room(void *context)
+{
+    struct admin_request *request = context;
+    request->on_resume(request);
+}
+
+static bool on_piece(struct admin_request *request, struct span piece)
+{
+    return child_write(request->admin->replay, piece);
+}
+
+static void on_body_end(struct admin_request *request)
+{
+    child_end_input(request->admin->replay);
+}
+
+static void add_arguments(struct child_arguments *arguments, const struct wish *wish)
+{
+    child_arguments_add(arguments, "sluice", SPAN(""));
+    child_arguments_add(arguments, "replay", SPAN(""));
+    child_arguments_add(arguments, "--json", SPAN(""));
+    child_arguments_add(arguments, "--memory=256MiB", SPAN(""));
+    child_arguments_add(arguments, "--name=in force", SPAN(""));
+    if (wish->changed != NULL) {
+        child_arguments_add(arguments, "--name=changed", SPAN(""));
+        child_arguments_add(arguments, "--against=", span_of_text(child_file_path(1)));
+    }
+    for (size_t i = 0; i < wish->options.n; i++) {
+        child_arguments_add(arguments, "", span_of_text(wish->options.items[i]));
+    }
+    child_arguments_add(arguments, "--", SPAN(""));
+    child_arguments_add(arguments, child_file_path(0), SPAN(""));
+    child_arguments_add(arguments, "-", SPAN(""));
+}
+
+static enum status start_with_files(struct admin_request *request, struct wish *wish,
+                                    const int *files)
+{
+    struct child_arguments arguments = {.n = 0};
+    add_arguments(&arguments, wish);
+    const struct child_order order = {
+        .arguments = arguments.items,
+        .files = files,
+        .n_files = wish->n_changes > 0 ? 2 : 1,
+        .has_input = true,
+        .output_bytes_max = OUTPUT_BYTES_MAX,
+        .memory_bytes = MEMORY_BYTES_MAX,
+        .cpu_s = CPU_S_MAX,
+        .time_us = TIME_US_MAX,
+        .on_room = on_room,
+        .on_end = on_end,
+        .context = request,
+    };
+    enum status status =
+        arguments.no_memory || wish->options.no_memory
+            ? STATUS_NO_MEMORY
+            : child_start(&request->admin->children, &order, &request->admin->replay);
+    child_arguments_free(&arguments);
+    return status;
+}
+
+static enum status start(struct admin_request *request, struct wish *wish)
+{
+    int files[] = {child_file_of_json(child_policy(request)), -1};
+    enum status status = files[0] >= 0 ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK && wish->changed != NULL) {
+        files[1] = child_file_of_json(json_incref(wish->changed));
+        status = files[1] >= 0 ? STATUS_OK : STATUS_NO_MEMORY;
+    }
+    if (status == STATUS_OK) {
+        status = start_with_files(request, wish, files);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+    return status;
+}
+
+void replay_handle(struct admin_request *request)
+{
+    struct wish wish;
+    if (request->admin->replay != NULL) {
+        answer_problem(request, 409, "a log is being replayed; one at a time");
+        return;
+    }
+    read_wish(&wish, request);
+    if (wish.problem != NULL) {
+        answer_problem(request, 400, "%s", wish.problem);
+    } else if (start(request, &wish) != STATUS_OK) {
+        request->admin->replay = NULL;
+        child_answer_not_started(request);
+    } else {
+        answer_note(request, "changes=%u", wish.n_changes);
+        request->on_piece = on_piece;
+        request->on_body_end = on_body_end;
+        request->on_gone = on_gone;
+    }
+    wish_close(&wish);
+}
