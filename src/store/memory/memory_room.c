@@ -1,7 +1,8 @@
 /* Free memory is used first.
- * One line ─► drop the untouched states of a sample, or else the one that is untouched soonest.
- * Several lines ─► clear a region: of a sample, the one whose states are untouched soonest. States
- * that deny are moved out of it, so a few of them cannot block large states. */
+ * One line ─► drop the untouched states of a sample, or else one of the limit that has most lines:
+ * the one that is untouched soonest. A new line does not push out one of a limit that has less.
+ * Several lines ─► clear a region, chosen in the same way by the state in it that should stay most.
+ * States that deny are moved out of it, so a few of them cannot block large states. */
 
 #include "store/memory/memory_table.h"
 
@@ -58,6 +59,24 @@ static void drop(struct memory_table *table, struct memory_slot *slot, uint64_t 
     memory_table_remove(table, slot);
 }
 
+/* What is lost with a state that is not untouched. */
+struct loss {
+    uint32_t n_group_lines; /* of the limits of its group */
+    uint64_t untouched_at_us;
+};
+
+static struct loss loss_of(const struct memory_table *table, const struct memory_slot *slot)
+{
+    return (struct loss){table->n_group_lines[slot->group], slot->untouched_at_us};
+}
+
+static bool is_less(const struct loss *one, const struct loss *other)
+{
+    return one->n_group_lines != other->n_group_lines
+               ? one->n_group_lines > other->n_group_lines
+               : one->untouched_at_us < other->untouched_at_us;
+}
+
 /* --- one slot --- */
 
 /* The slot that holds the line under the hand, or NULL. */
@@ -69,14 +88,16 @@ static struct memory_slot *slot_under_hand(struct memory_table *table)
                : NULL;
 }
 
-/* Drops the untouched states of a sample, or else the one that is untouched soonest. */
-static bool drop_some(struct memory_table *table, uint64_t now_us)
+/* Drops the untouched states of a sample, or else the one that is the least loss, of a group with
+ * at least @n_group_lines_min. */
+static bool drop_some(struct memory_table *table, uint32_t n_group_lines_min, uint64_t now_us)
 {
     const uint32_t n_before = table->n_slots;
     const int scan_max = table->was_in_vain ? SAMPLE : SCAN_MAX;
-    struct memory_slot *nearest = NULL;
+    struct memory_slot *least = NULL;
+    struct loss least_loss = {0};
     for (int i = 0; i < scan_max; i++) {
-        if (i >= SAMPLE && (nearest != NULL || table->n_slots < n_before)) {
+        if (i >= SAMPLE && (least != NULL || table->n_slots < n_before)) {
             break;
         }
         struct memory_slot *slot = slot_under_hand(table);
@@ -87,12 +108,15 @@ static bool drop_some(struct memory_table *table, uint64_t now_us)
             drop(table, slot, now_us);
             continue;
         }
-        if (nearest == NULL || slot->untouched_at_us < nearest->untouched_at_us) {
-            nearest = slot;
+        const struct loss loss = loss_of(table, slot);
+        if (loss.n_group_lines >= n_group_lines_min &&
+            (least == NULL || is_less(&loss, &least_loss))) {
+            least = slot;
+            least_loss = loss;
         }
     }
-    if (table->n_slots == n_before && nearest != NULL) {
-        drop(table, nearest, now_us);
+    if (table->n_slots == n_before && least != NULL) {
+        drop(table, least, now_us);
     }
     table->was_in_vain = table->n_slots == n_before;
     return !table->was_in_vain;
@@ -102,16 +126,21 @@ static bool drop_some(struct memory_table *table, uint64_t now_us)
 
 struct region {
     uint32_t line;
-    uint32_t n_lines;         /* a power of two, and line is a multiple of it */
-    uint32_t n_seen;          /* blocks examined */
-    uint32_t n_moves;         /* lines of the states that must be moved */
-    uint64_t untouched_at_us; /* the latest of the states to drop; 0: all are untouched */
+    uint32_t n_lines; /* a power of two, and line is a multiple of it */
+    uint32_t n_seen;  /* blocks examined */
+    uint32_t n_moves; /* lines of the states that must be moved */
+    struct loss loss; /* the greatest of the states to drop */
 };
 
+/* The loss of states that are untouched. */
+static const struct loss NO_LOSS = {.n_group_lines = UINT32_MAX};
+
 /* Counts @slot, of @n_lines, in @region. False: it prevents that the region is cleared. */
-static bool count_slot(const struct memory_slot *slot, uint32_t n_lines, uint64_t now_us,
-                       struct region *region)
+static bool count_slot(const struct memory_table *table, const struct memory_slot *slot,
+                       uint32_t n_lines, uint64_t now_us, struct region *region)
 {
+    const struct loss loss = loss_of(table, slot);
+
     if (slot->use == MEMORY_PINNED) {
         return false;
     }
@@ -119,8 +148,8 @@ static bool count_slot(const struct memory_slot *slot, uint32_t n_lines, uint64_
         region->n_moves += n_lines;
         return n_lines < region->n_lines && region->n_moves <= MOVES_MIN + region->n_lines / 16;
     }
-    if (slot->untouched_at_us > now_us && slot->untouched_at_us > region->untouched_at_us) {
-        region->untouched_at_us = slot->untouched_at_us;
+    if (slot->untouched_at_us > now_us && is_less(&region->loss, &loss)) {
+        region->loss = loss;
     }
     return true;
 }
@@ -130,7 +159,7 @@ static bool look_at_region(const struct memory_table *table, uint32_t line, unsi
                            uint64_t now_us, struct region *region)
 {
     const struct memory_heap *heap = &table->heap;
-    *region = (struct region){.line = line, .n_lines = lines_of(order)};
+    *region = (struct region){.line = line, .n_lines = lines_of(order), .loss = NO_LOSS};
     if (line >= heap->n_lines || heap->n_lines - line < region->n_lines) {
         return false;
     }
@@ -141,7 +170,8 @@ static bool look_at_region(const struct memory_table *table, uint32_t line, unsi
         region->n_seen++;
         if (memory_heap_kind(heap, block) == MEMORY_LINE_TAKEN) {
             is_free = false;
-            if (!count_slot(memory_table_slot(table, block), end - block, now_us, region)) {
+            const struct memory_slot *slot = memory_table_slot(table, block);
+            if (!count_slot(table, slot, end - block, now_us, region)) {
                 return false;
             }
         }
@@ -163,7 +193,7 @@ static bool find_region(struct memory_table *table, unsigned order, uint64_t now
         const bool can_be_cleared = look_at_region(table, line, order, now_us, &region);
         n_seen += region.n_seen;
         if (can_be_cleared) {
-            if (n_found == 0 || region.untouched_at_us < best->untouched_at_us) {
+            if (n_found == 0 || is_less(&region.loss, &best->loss)) {
                 *best = region;
             }
             n_found++;
@@ -191,7 +221,7 @@ static bool move_aside(struct memory_table *table, uint32_t block, uint64_t now_
 {
     const unsigned order = memory_heap_order_of(&table->heap, block);
     uint32_t line = memory_heap_take(&table->heap, order);
-    if (line == MEMORY_NO_LINE && drop_some(table, now_us)) {
+    if (line == MEMORY_NO_LINE && drop_some(table, 0, now_us)) {
         line = memory_heap_take(&table->heap, order);
     }
     if (line == MEMORY_NO_LINE) {
@@ -297,7 +327,7 @@ uint32_t memory_room_take(struct memory_table *table, const struct memory_need *
                 return line;
             }
         }
-        if (!(order == 0 ? drop_some(table, need->now_us)
+        if (!(order == 0 ? drop_some(table, table->n_group_lines[need->group], need->now_us)
                          : clear_some(table, order, need->now_us))) {
             break;
         }

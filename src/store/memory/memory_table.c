@@ -16,11 +16,13 @@ void memory_table_init(struct memory_table *table, void *memory, size_t bytes)
     while (n_heads <= most / 2 && n_heads <= UINT32_MAX / 4) {
         n_heads *= 2;
     }
-    const size_t heads_bytes = n_heads * sizeof(uint32_t);
-    assert(bytes > heads_bytes);
+    const size_t own_bytes = (MEMORY_GROUPS + n_heads) * sizeof(uint32_t);
+    assert(bytes > own_bytes);
 
-    *table = (struct memory_table){.heads = memory, .n_heads = n_heads};
-    memory_heap_init(&table->heap, (char *)memory + heads_bytes, bytes - heads_bytes);
+    uint32_t *const own = memory;
+    *table = (struct memory_table){
+        .n_group_lines = own, .heads = own + MEMORY_GROUPS, .n_heads = n_heads};
+    memory_heap_init(&table->heap, (char *)memory + own_bytes, bytes - own_bytes);
     table->n_reserved = table->heap.n_lines / 32;
     memory_room_init(table);
 }
@@ -59,6 +61,7 @@ static uint32_t *link_to(struct memory_table *table, const struct memory_slot *s
 void memory_table_remove(struct memory_table *table, struct memory_slot *slot)
 {
     *link_to(table, slot) = slot->next;
+    table->n_group_lines[slot->group] -= UINT32_C(1) << slot->order;
     memory_heap_give(&table->heap, memory_table_line(table, slot));
     table->n_slots--;
 }
@@ -76,8 +79,10 @@ struct memory_slot *memory_table_add(struct memory_table *table, struct hash128 
         .hash = hash,
         .next = *head,
         .is_kept = need->is_kept,
-        .order = (uint16_t)memory_heap_order_of(&table->heap, line),
+        .order = (uint8_t)memory_heap_order_of(&table->heap, line),
+        .group = need->group,
     };
+    table->n_group_lines[slot->group] += UINT32_C(1) << slot->order;
     memset(slot->state, 0, memory_slot_state_bytes(slot));
     *head = line + 1;
     table->n_slots++;
@@ -93,7 +98,9 @@ struct memory_slot *memory_table_move(struct memory_table *table, struct memory_
     *link_to(table, slot) = line + 1;
     memmove(moved, slot, sizeof(*slot) + before);
     assert(moved->order <= memory_heap_order_of(&table->heap, line));
-    moved->order = (uint16_t)memory_heap_order_of(&table->heap, line);
+    table->n_group_lines[moved->group] -= UINT32_C(1) << moved->order;
+    moved->order = (uint8_t)memory_heap_order_of(&table->heap, line);
+    table->n_group_lines[moved->group] += UINT32_C(1) << moved->order;
     memset((char *)moved->state + before, 0, memory_slot_state_bytes(moved) - before);
     return moved;
 }

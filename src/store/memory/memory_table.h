@@ -3,8 +3,9 @@
  * A state of up to 24 bytes takes one cache line, with its header. A larger one takes a block of
  * 2^n lines; a log grows by moving to a larger block. A state is untouched if it equals a new
  * state. If there is no room, the untouched states of a sample are dropped, or else the one that is
- * untouched soonest. A state that denies a client is never dropped, so an attacker with many keys
- * cannot evict a denial. Not thread-safe: the caller holds a lock. */
+ * untouched soonest among those of the limit that has most lines. A state that denies a client is
+ * never dropped, so an attacker with many keys cannot evict a denial, or states of another limit
+ * that has less. Not thread-safe: the caller holds a lock. */
 
 #ifndef SLUICE_STORE_MEMORY_MEMORY_TABLE_H
 #define SLUICE_STORE_MEMORY_MEMORY_TABLE_H
@@ -17,6 +18,9 @@
 #include "base/hash.h"
 #include "store/memory/memory_heap.h"
 
+/* Limits are told apart as far as their groups differ. */
+enum { MEMORY_GROUPS = 256 };
+
 enum memory_use {
     MEMORY_USED,
     MEMORY_PINNED, /* in use by a decision: must not be dropped or moved to make room */
@@ -28,15 +32,17 @@ struct memory_slot {
     uint32_t next;            /* in its chain: line + 1; 0: none */
     uint8_t use;              /* enum memory_use */
     bool is_kept;             /* dropped only when it is untouched: many keys share it */
-    uint16_t order;           /* of its block */
+    uint8_t order;            /* of its block */
+    uint8_t group;            /* of its limit */
     uint64_t untouched_at_us; /* from then on it equals a new state */
     uint64_t denies_until_us; /* until then it denies a client, or has slots in use */
     uint64_t state[];         /* of the algorithm; all zero: untouched */
 };
 
 struct memory_table {
-    uint32_t *heads;  /* first of each chain */
-    uint32_t n_heads; /* a power of two */
+    uint32_t *n_group_lines; /* lines of the states of each of MEMORY_GROUPS */
+    uint32_t *heads;         /* first of each chain */
+    uint32_t n_heads;        /* a power of two */
     struct memory_heap heap;
     uint32_t n_slots;     /* used */
     uint32_t n_reserved;  /* lines reserved for slots that are kept */
@@ -66,7 +72,8 @@ struct memory_slot *memory_table_find(struct memory_table *table, struct hash128
 struct memory_need {
     size_t state_bytes;
     uint64_t now_us;
-    bool is_kept; /* as in the slot; if true, reserved lines may be used */
+    bool is_kept;  /* as in the slot; if true, reserved lines may be used */
+    uint8_t group; /* of its limit */
 };
 
 /* Adds a slot for @hash, which has none, with its state all zero. NULL: no room. In both cases,

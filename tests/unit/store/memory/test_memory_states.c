@@ -33,6 +33,70 @@ START_TEST(a_key_that_is_reset_is_as_never_seen_and_others_stay)
 }
 END_TEST
 
+/* --- limits share the memory --- */
+
+enum { N_GUESSERS = 100 };
+
+/* Charge 4 of 5 to N_GUESSERS keys of @guesses. */
+static void use_most(const struct limit *guesses)
+{
+    for (uint64_t i = 0; i < N_GUESSERS; i++) {
+        ck_assert(is_admitted(guesses, i, 4));
+    }
+}
+
+static uint64_t count_forgotten(const struct limit *guesses)
+{
+    struct verdict verdict;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < N_GUESSERS; i++) {
+        (void)ask(guesses, i, 0, &verdict);
+        n += verdict.remaining != 1;
+    }
+    return n;
+}
+
+START_TEST(many_keys_of_a_long_window_do_not_push_out_those_of_another_limit)
+{
+    const struct limit guesses = limit_of(&fixed_window_algorithm, 5, 600 * S);
+    const struct limit pages = limit_of(&fixed_window_algorithm, 1000, 86400 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    use_most(&guesses);
+    ck_assert(all_are_admitted(&pages, 0, 100000));
+    ck_assert_uint_eq(count_forgotten(&guesses), 0);
+    ck_assert_uint_ge(count().n_evictions, 50000);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(many_keys_that_are_used_up_do_not_push_out_those_of_another_limit)
+{
+    const struct limit guesses = limit_of(&fixed_window_algorithm, 5, 600 * S);
+    const struct limit pages = limit_of(&fixed_window_algorithm, 1, 86400 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    use_most(&guesses);
+    (void)fill_with_denials(&pages);
+    ck_assert_uint_eq(count_forgotten(&guesses), 0);
+    ck_assert_uint_ge(count().n_overflows, 1000);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(large_states_do_not_push_out_small_ones_of_another_limit)
+{
+    const struct limit guesses = limit_of(&fixed_window_algorithm, 5, 600 * S);
+    const struct limit pages = limit_of(&sliding_window_algorithm, 1000, 86400 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    use_most(&guesses);
+    ck_assert(all_are_admitted(&pages, 0, 100000));
+    ck_assert_uint_eq(count_forgotten(&guesses), 0);
+    store_free(store);
+}
+END_TEST
+
 /* --- large states --- */
 
 /* How many of @n requests on the key are admitted, a microsecond apart. */
@@ -263,6 +327,9 @@ static Suite *memory_states_suite(void)
     TCase *large = tcase_create("large states");
     tcase_set_timeout(large, 60);
     tcase_add_test(large, a_key_that_is_reset_is_as_never_seen_and_others_stay);
+    tcase_add_test(large, many_keys_of_a_long_window_do_not_push_out_those_of_another_limit);
+    tcase_add_test(large, many_keys_that_are_used_up_do_not_push_out_those_of_another_limit);
+    tcase_add_test(large, large_states_do_not_push_out_small_ones_of_another_limit);
     tcase_add_test(large, the_longest_log_fits_in_the_default_memory_and_is_exact);
     tcase_add_test(large, logs_grow_in_a_table_full_of_others_and_those_that_deny_stay);
     tcase_add_test(large,
