@@ -7,7 +7,7 @@ _sluice_options() {
   case $1 in
     run) echo "--watch --pid-file --control" ;;
     reload) echo "--socket --url --ca --token-file --timeout" ;;
-    check) echo "--strict --allow --json --list" ;;
+    check) echo "--strict --allow --json --print --list" ;;
     schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --name --html --json" ;;

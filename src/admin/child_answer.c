@@ -132,6 +132,13 @@ void child_answer(struct admin_request *request, struct child_outcome *outcome)
     }
 }
 
+void child_answer_busy(struct admin_request *request)
+{
+    request->retry_after_s = 1;
+    answer_problem(request, 503, "%d such questions are being answered; ask again",
+                   ADMIN_ASKING_CHILDREN_MAX);
+}
+
 void child_answer_not_started(struct admin_request *request)
 {
     request->retry_after_s = 1;

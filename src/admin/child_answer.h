@@ -26,6 +26,9 @@ MUST_USE bool child_succeeded(struct admin_request *request, const struct child_
 /* Answer with what the child printed, which is JSON. */
 void child_answer(struct admin_request *request, struct child_outcome *outcome);
 
+/* Answer that as many children as may be answer other requests. */
+void child_answer_busy(struct admin_request *request);
+
 /* Answer that no child can be started. */
 void child_answer_not_started(struct admin_request *request);
 

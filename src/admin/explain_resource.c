@@ -68,9 +68,7 @@ void explain_handle(struct admin_request *request)
 {
     struct child_arguments arguments = {.n = 0};
     if (request->admin->n_asking_children >= ADMIN_ASKING_CHILDREN_MAX) {
-        request->retry_after_s = 1;
-        answer_problem(request, 503, "%d such questions are being answered; ask again",
-                       ADMIN_ASKING_CHILDREN_MAX);
+        child_answer_busy(request);
         return;
     }
     json_t *json = request_read_object(request);

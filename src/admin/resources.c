@@ -42,6 +42,9 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"POST", "/v1/reload", ADMIN_CHANGES, reload_handle, "read the policy's file anew"},
     {"GET", "/v1/policy", ADMIN_READS, policy_handle,
      "the policy in force, without its secrets: ?with=defaults"},
+    {"GET", "/v1/policy/check", ADMIN_READS, check_handle,
+     "what is wrong with the policy's file as it is now, and in what it differs from that in "
+     "force"},
     {"POST", "/v1/explain", ADMIN_READS, explain_handle,
      "what becomes of a request under the policy in force: {method, url, headers, from, scheme, "
      "http2, claims}"},

@@ -43,6 +43,7 @@ void reset_handle(struct admin_request *request);
 void routes_handle(struct admin_request *request);
 void explain_handle(struct admin_request *request);
 void replay_handle(struct admin_request *request);
+void check_handle(struct admin_request *request);
 void policy_handle(struct admin_request *request);
 void upstreams_handle(struct admin_request *request);
 void reload_handle(struct admin_request *request);

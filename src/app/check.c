@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/command.h"
@@ -9,11 +10,13 @@
 #include "base/diag.h"
 #include "policy/loader.h"
 #include "policy/warning.h"
+#include "policy/yaml_text.h"
 
 struct options {
     bool is_strict;
     bool is_json;
     bool is_list;
+    bool is_print;
     bool is_allowed[WARNING_COUNT]; /* warnings that are suppressed */
 };
 
@@ -51,6 +54,9 @@ static int read_options(struct options *options, int argc, char **argv, int *sta
          .take = allow,
          .context = options},
         {.name = "json", .help = "print JSON", .flag = &options->is_json},
+        {.name = "print",
+         .help = "print the policy as it loads, its files in one, without secrets",
+         .flag = &options->is_print},
         {.name = "list", .help = "list the warnings, and check no file", .flag = &options->is_list},
     };
     return command_read(&CHECK_COMMAND, table, ARRAY_LEN(table), argc, argv, status);
@@ -94,6 +100,9 @@ static bool is_good(const char *path, const struct policy *policy, const struct 
         fprintf(stderr, "%s: not ok: %zu warning%s, and --strict\n", path, diags->n_items, plural);
         return false;
     }
+    if (options->is_print) {
+        return true;
+    }
     if (policy == NULL && !options->is_json) {
         printf(
             "%s: ok as an included file, for it has no listen; names are checked with the policy "
@@ -110,6 +119,40 @@ static bool is_good(const char *path, const struct policy *policy, const struct 
     return true;
 }
 
+/* @policy as YAML, of malloc; NULL: there is none, or no memory. */
+static char *text_of_policy(const struct policy *policy)
+{
+    char *text = NULL;
+    size_t len = 0;
+    json_t *json = policy != NULL ? description_of_policy(policy, false) : NULL;
+    FILE *out = json != NULL ? open_memstream(&text, &len) : NULL;
+    if (out != NULL) {
+        yaml_text_write(json, out);
+        if (ferror(out) != 0 || fclose(out) != 0) {
+            free(text);
+            text = NULL;
+        }
+    }
+    json_decref(json);
+    return text;
+}
+
+/* Print @policy, or append it with what is reported of it to @reported. */
+static void print_policy(const char *path, const struct policy *policy, const struct diags *diags,
+                         json_t *reported)
+{
+    char *text = text_of_policy(policy);
+    if (reported == NULL) {
+        fputs(text != NULL ? text : "", stdout);
+    } else {
+        json_t *problems = json_array();
+        report(diags, problems);
+        json_array_append_new(reported, json_pack("{ss, so, ss*}", "file", path, "problems",
+                                                  problems, "policy", text));
+    }
+    free(text);
+}
+
 static bool check_file(const char *path, const struct options *options, json_t *reported)
 {
     struct diags diags;
@@ -121,7 +164,12 @@ static bool check_file(const char *path, const struct options *options, json_t *
             diags_drop(&diags, warning_name(warning));
         }
     }
-    report(&diags, reported);
+    if (!options->is_print || reported == NULL) {
+        report(&diags, reported);
+    }
+    if (options->is_print) {
+        print_policy(path, status == STATUS_OK ? policy : NULL, &diags, reported);
+    }
     if (status == STATUS_NO_MEMORY) {
         fprintf(stderr, "%s: error: out of memory\n", path);
     }

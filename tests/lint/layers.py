@@ -29,7 +29,7 @@ THIRD_PARTY = (
     (r"nghttp2/.*", r"src/http2/.*"),
     (r"openssl/.*", r"src/(tls|jwt)/.*"),
     (r"sodium\.h", r"src/base/.*"),
-    (r"jansson\.h", r"src/(admin|app|jwt)/.*|src/policy/description\.c"),
+    (r"jansson\.h", r"src/(admin|app|jwt)/.*|src/policy/(description|yaml_text)\.c"),
     (r"curl/.*", r"src/app/(ctl/.*|serve/jwks_fetch\.c)"),
 )
 

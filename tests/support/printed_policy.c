@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/ctl/ctl_print.h"
 #include "policy/compare.h"
 #include "policy/loader.h"
+#include "policy/yaml_text.h"
 
 static const char *(*lookup_others)(const char *name);
 static const char *redacted; /* what all secrets are that are not printed */
@@ -23,7 +23,7 @@ static char *print(json_t *json)
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     ck_assert_ptr_nonnull(out);
-    ctl_print_tree(json, out);
+    yaml_text_write(json, out);
     fclose(out);
     return text;
 }

@@ -9,6 +9,7 @@
 #include "app/ctl/ctl_print.h"
 #include "base/compiler.h"
 #include "base/text.h"
+#include "policy/yaml_text.h"
 
 enum {
     TARGET_BYTES_MAX_ENCODED = 12 * 1024,
@@ -113,7 +114,7 @@ static int show_answer(const struct ctl_word *word, json_t *json)
     if (word->table != NULL) {
         ctl_print_table(word->table, json, stdout);
     } else if (word->print == NULL) {
-        ctl_print_tree(json, stdout);
+        yaml_text_write(json, stdout);
     }
     return result;
 }

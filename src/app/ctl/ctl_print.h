@@ -1,5 +1,5 @@
-/* Output for people: lines, tables with columns as wide as their widest cell, and any JSON as a
- * tree in YAML. Unprintable bytes are escaped. */
+/* Output for people: lines, and tables with columns as wide as their widest cell. Unprintable bytes
+ * are escaped. */
 
 #ifndef SLUICE_APP_CTL_CTL_PRINT_H
 #define SLUICE_APP_CTL_CTL_PRINT_H
@@ -43,9 +43,6 @@ void ctl_write_number(const json_t *value, struct text *cell);
 void ctl_write_list(const json_t *value, struct text *cell);
 
 void ctl_print_table(const struct ctl_table *table, const json_t *answer, FILE *out);
-
-/* Print @value as YAML: indented lines of "name: value". */
-void ctl_print_tree(json_t *value, FILE *out);
 
 /* Print one line; a line that is too long is cut. */
 void ctl_print_line(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);

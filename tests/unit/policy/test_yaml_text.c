@@ -1,7 +1,8 @@
-#include "app/ctl/ctl_print.h"
+#include "policy/yaml_text.h"
 
 #include <check.h>
 #include <glob.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void assert_printed(const char *json, const char *expected)
     FILE *out = open_memstream(&text, &len);
     ck_assert_ptr_nonnull(tree);
     ck_assert_ptr_nonnull(out);
-    ctl_print_tree(tree, out);
+    yaml_text_write(tree, out);
     fclose(out);
     ck_assert_str_eq(text, expected);
     json_decref(tree);
@@ -206,8 +207,8 @@ int main(void)
     if (hash_setup() != STATUS_OK) {
         return 1;
     }
-    Suite *suite = suite_create("app/ctl/ctl_print");
-    TCase *cases = tcase_create("ctl_print");
+    Suite *suite = suite_create("policy/yaml_text");
+    TCase *cases = tcase_create("yaml_text");
     tcase_add_test(cases, a_tree_is_printed_as_yaml);
     tcase_add_test(cases, strings_that_yaml_reads_otherwise_are_quoted);
     tcase_add_test(cases, what_is_not_printable_is_escaped);
