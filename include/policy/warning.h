@@ -31,6 +31,7 @@
     X(UNREACHABLE_ROUTE, "unreachable-route", "a route that can never match")                      \
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \
+    X(DODGED_HOST, "dodged-host", "a route of a host that the same request to another one avoids") \
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(BUCKET_QUOTA, "bucket-quota",                                                                \
       "a bucket that passes twice its rate in the first hour or day")                              \
@@ -49,6 +50,7 @@
     X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
     X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \
     X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \
+    X(CHEAP_DEFAULT, "cheap-default", "a cost by method that a request of another one goes below") \
     X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts are not shown")
 
 enum warning {

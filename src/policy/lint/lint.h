@@ -40,6 +40,7 @@ MUST_USE enum status lint_policy(const struct spec_policy *spec, const struct po
 /* Check the policy as a whole. */
 void lint_unreachable_routes(struct lint *lint);
 void lint_dodged_routes(struct lint *lint);
+void lint_dodged_hosts(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);
@@ -77,6 +78,8 @@ void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec);
 void lint_passed_on_cost(struct lint *lint, const struct route *route,
                          const struct spec_route *spec);
+void lint_cheap_default(struct lint *lint, const struct route *route,
+                        const struct spec_route *spec);
 
 /* --- helpers --- */
 

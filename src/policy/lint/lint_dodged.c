@@ -1,6 +1,6 @@
 /* Finds routes whose limits a client avoids: by another spelling of the path, or by another
- * method, where many servers pass such a request to the same handler; or by a header that leads to
- * another route. The matcher gives the route of each request. */
+ * method or host, where many servers pass such a request to the same handler; or by a header that
+ * leads to another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
 #include "policy/load/node.h"
@@ -698,6 +698,80 @@ void lint_client_chosen_routes(struct lint *lint)
         if (earlier != NULL && probe->steps > 0 && !is_reported[earlier->route]) {
             is_reported[earlier->route] = true;
             warn_of_header(lint, &policy->routes[earlier->route], route);
+        }
+    }
+}
+
+/* --- other hosts --- */
+
+/* The route that takes the request of the probe, which is of @route, with @host, without its limits
+ * and to the same servers; NULL: none. */
+static const struct route *find_other_host(struct probe *probe, const struct route *route,
+                                           struct span host)
+{
+    probe->view.host = host;
+    const struct route *other = find_taker(probe, route, SPAN("GET"));
+    return other != NULL && other != route && other->upstream == route->upstream &&
+                   !route_limits_hold(other, route) && !is_refused(probe)
+               ? other
+               : NULL;
+}
+
+/* Try the requests of the host and path that @number selects with a host that no route names, and
+ * with one that differs in the first label, for which a route may have `*`. */
+static const struct route *try_hosts(struct probe *probe, const struct route *route, size_t number)
+{
+    char buffer[HOST_BYTES_MAX + 1];
+    struct text sibling = text_of(buffer, sizeof(buffer));
+    init_probe(probe, route, number);
+    const struct span host = probe->view.host;
+    if (find_taker(probe, route, SPAN("GET")) != route) {
+        return NULL;
+    }
+    const struct route *other = find_other_host(probe, route, SPAN("other.invalid"));
+    const size_t label = span_find(host, '.');
+    text_add_literal(&sibling, "other");
+    text_add(&sibling, span_of(host.data + label, host.len - label));
+    return other != NULL || sibling.truncated ? other
+                                              : find_other_host(probe, route, text_span(&sibling));
+}
+
+static void warn_of_host(struct lint *lint, const struct route *route, const struct route *other)
+{
+    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    node_warn(
+        lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_HOST,
+        "route \"%.*s\" can be avoided by another Host, which leads to route \"%.*s\" without "
+        "%s%.*s%s, and many servers do not look at it; answer other hosts yourself, with "
+        "{respond: {status: 421}} behind the routes of yours, or give that route the same %s",
+        SPAN_ARGS(lint_name_of_route(lint, route->index)),
+        SPAN_ARGS(lint_name_of_route(lint, other->index)),
+        missing != NULL ? "limit \"" : "the same cost",
+        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+        missing != NULL ? "limits" : "cost");
+}
+
+void lint_dodged_hosts(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
+    if (probe == NULL) {
+        lint->no_memory = true;
+        return;
+    }
+    probe->policy = policy;
+    probe->steps = STEPS_MAX;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        const struct route_match *match = &route->match;
+        const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+        const struct route *other = NULL;
+        const bool is_limited = route->upstream != NULL && route->n_rules > 0;
+        for (size_t j = 0; j < n && is_limited && match->n_hosts > 0 && other == NULL; j++) {
+            other = try_hosts(probe, route, j);
+        }
+        if (other != NULL) {
+            warn_of_host(lint, route, other);
         }
     }
 }

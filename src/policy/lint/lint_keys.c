@@ -1,5 +1,7 @@
 /* Finds keys that limit no client, because clients choose the counted values. */
 
+#include <inttypes.h>
+
 #include "base/address.h"
 #include "base/limits.h"
 #include "policy/lint/lint.h"
@@ -275,7 +277,7 @@ void lint_narrow_prefixes(struct lint *lint)
     }
 }
 
-/* --- costs that a client writes itself --- */
+/* --- costs that a client chooses --- */
 
 /* Request fields that clients send and that every proxy forwards unchanged. */
 static bool is_of_clients(struct span name)
@@ -303,5 +305,18 @@ void lint_passed_on_cost(struct lint *lint, const struct route *route,
                   "clients send %.*s by themselves, and proxies pass it on as it came, so that "
                   "clients choose what they pay; take a field that your proxy sets itself",
                   SPAN_ARGS(cost->field));
+    }
+}
+
+void lint_cheap_default(struct lint *lint, const struct route *route, const struct spec_route *spec)
+{
+    const struct cost_spec *cost = &route->cost;
+    if (cost->kind == COST_BY_METHOD && cost->units < cost->max && route->upstream != NULL) {
+        node_warn(lint->diags, node_find(spec->cost.position.node, SPAN("default")),
+                  WARNING_CHEAP_DEFAULT,
+                  "route \"%.*s\" costs less by a method that \"cost\" does not name, and many "
+                  "servers run one handler for all methods; write default: %" PRIu32
+                  ", or leave it out, and name the methods that cost less",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)), cost->max);
     }
 }

@@ -448,6 +448,16 @@ static const struct {
     {"passed-on-cost", 0, /* said */
      "trusted_proxies: 10.0.0.0/8\nlimits: {a: {key: client.ip, rate: 1/s}}\n"
      "routes: [{limits: [a], cost: {from: header.range, trust: any}, upstream: u}]\n"},
+    {"cheap-default", 1,
+     "limits: {a: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a], cost: {POST: 5, GET: 2, default: 4}, upstream: u}]\n"},
+    {"cheap-default", 0, /* left out it is the highest */
+     "limits: {a: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a], cost: {POST: 5, GET: 2}, upstream: u},\n"
+     "         {limits: [a], cost: {POST: 5, GET: 2, default: 5}, upstream: u}]\n"},
+    {"cheap-default", 0, /* no server runs a handler */
+     "limits: {a: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a], cost: {POST: 5, default: 1}, respond: {status: 204}}]\n"},
     {"unseen-shadow", 0,
      "limits: {l: {key: client.ip, rate: 1/s, shadow: true}}\nroutes: [{limits: [l], upstream: "
      "u}]\n"},

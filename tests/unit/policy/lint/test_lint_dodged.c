@@ -245,6 +245,59 @@ START_TEST(a_warning_says_what_leads_where_and_what_to_write)
 }
 END_TEST
 
+/* --- other hosts --- */
+
+#define ALL_M "  - {limits: [m], upstream: u}\n"
+
+static const struct {
+    unsigned n_warnings;
+    const char *yaml;
+} HOSTS[] = {
+    {1, LIMITS "routes:\n  - {match: {host: a.test}, limits: [l, m], upstream: u}\n" ALL_M},
+    {1,
+     LIMITS "routes:\n  - {match: {host: [a.test, \"*.b.test\"], path: [/1/**, /2], method: POST}, "
+            "limits: [l, m], upstream: u}\n" ALL_M},
+    {1, /* only one of the paths has a route of another host */ LIMITS
+     "routes:\n  - {match: {host: a.test, path: [/1, /2]}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /2}, limits: [m], upstream: u}\n"},
+    {1, /* a host beside it */ LIMITS
+     "routes:\n  - {match: {host: a.b.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {host: \"*.b.test\"}, limits: [m], upstream: u}\n"},
+    {1, /* the same limits at a lower cost */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [m], cost: 2, upstream: u}\n" ALL_M},
+    {0, /* the same limits and more */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [m], upstream: u}\n"
+     "  - {limits: [l, m], upstream: u}\n"},
+    {0, /* no other host, or answered by sluice */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [l], upstream: u}\n"
+     "  - {match: {host: b.test}, limits: [m], upstream: u}\n"
+     "  - {respond: {status: 421}}\n"},
+    {0,
+     /* other servers */ LIMITS "routes:\n  - {match: {host: a.test}, limits: [l], upstream: u}\n"
+                                "  - {limits: [m], upstream: \"http://127.0.0.1:2\"}\n"},
+    {0, /* other paths and methods */ LIMITS
+     "routes:\n  - {match: {host: a.test, path: /1}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /2}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /1, method: POST, host: b.test}, limits: [m], upstream: u}\n"},
+    {0, /* an earlier route takes its requests */ LIMITS
+     "routes:\n" ALL_M "  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"},
+    {0, /* no limits */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [], upstream: u}\n" ALL_M},
+};
+
+START_TEST(a_route_is_warned_of_once_where_another_host_avoids_a_limit)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", HOSTS[_i].yaml);
+    check(yaml, &diags);
+    (void)find_kind(&diags, "dodged-host", &n);
+    ck_assert_msg(n == HOSTS[_i].n_warnings, "%u: %s", n, HOSTS[_i].yaml);
+    diags_close(&diags);
+}
+END_TEST
+
 /* --- routes that a header leads to --- */
 
 #define REST_M "  - {name: rest, limits: [m], upstream: u}\n"
@@ -390,6 +443,8 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_route_is_warned_of_once_where_a_spelling_avoids_a_limit, 0,
                         ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(cases, a_route_is_warned_of_once_where_another_host_avoids_a_limit, 0,
+                        sizeof(HOSTS) / sizeof(HOSTS[0]));
     tcase_add_loop_test(cases, a_warning_says_what_leads_where_and_what_to_write, 0,
                         ARRAY_LEN(MESSAGES));
     tcase_add_loop_test(cases, a_field_that_any_client_can_send_leads_past_no_limit_unwarned, 0,
