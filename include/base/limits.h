@@ -39,6 +39,8 @@ enum {
     JWT_PROVIDERS_MAX = 16,
     PLANS_PER_LIMIT_MAX = 64,
     PLAN_SOURCES_MAX = 4,
+    NUMBERED_PLANS_MAX = 1024,  /* numbers in place of a plan that a policy keeps */
+    NUMBERED_LIMITS_MAX = 2048, /* and rates of them */
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
     PATTERN_SEGMENTS_MAX = 64,

@@ -114,7 +114,8 @@ static inline void key_hash(struct span identity, struct span secret,
 MUST_USE bool policy_parse_tenant(const struct policy *policy, struct span written,
                                   struct key_given *given, struct text *problem);
 
-/* Whether a limit that looks for tenants has a plan named @name. */
+/* Whether a limit that looks for tenants has a plan named @name, or takes these numbers in place of
+ * one. */
 bool policy_has_tenant_plan(const struct policy *policy, struct span name);
 
 #endif /* SLUICE_POLICY_KEY_H */

@@ -56,6 +56,8 @@ struct limit_rule {
     size_t n_plans;
     const struct plan_source *plan_sources; /* the first that names a plan counts */
     size_t n_plan_sources;
+    /* one per limit, without N and burst: for numbers of tenants; NULL: it looks for none */
+    const struct limit_spec *specs;
     const struct calendar **calendars; /* one per limit; NULL: no calendar windows */
     struct address_prefix *except;     /* clients that the rule does not apply to */
     size_t n_except;

@@ -132,14 +132,15 @@ struct policy {
     enum headers_style headers;
     struct upstream_spec *upstreams;
     size_t n_upstreams;
-    struct limit *limits;        /* by index; those of plans are the last */
-    size_t n_limits;             /* without those of plans */
-    size_t n_all_limits;         /* with them */
-    bool has_plans;              /* of a rule */
-    bool has_tenants;            /* a rule looks for plans in the table of tenants */
-    struct span tenants_file;    /* of the table, as written; empty: it is in the store */
-    const char *tenants_path;    /* the same, to open it; NULL: files are not read */
-    struct calendar **calendars; /* of its limits; not in the arena */
+    struct limit *limits;         /* by index; those of plans are the last */
+    size_t n_limits;              /* without those of plans */
+    size_t n_all_limits;          /* with them */
+    bool has_plans;               /* of a rule */
+    bool has_tenants;             /* a rule looks for plans in the table of tenants */
+    struct plan_numbers *numbers; /* of tenants; NULL: none */
+    struct span tenants_file;     /* of the table, as written; empty: it is in the store */
+    const char *tenants_path;     /* the same, to open it; NULL: files are not read */
+    struct calendar **calendars;  /* of its limits; not in the arena */
     size_t n_calendars;
     struct limit_rule *rules;
     size_t n_rules;

@@ -45,4 +45,8 @@ struct rate {
 /* False: @problem describes the error, for use after `rate "VALUE": `. */
 MUST_USE bool rate_parse(struct span span, struct rate *rate, struct text *problem);
 
+/* The burst of a limit that says none: the units of @rate; where requests wait for at most
+ * @max_wait_us, as many as may wait, and the one that leaves. */
+uint32_t rate_default_burst(const struct rate *rate, uint64_t max_wait_us);
+
 #endif /* SLUICE_POLICY_UNITS_H */

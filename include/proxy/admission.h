@@ -186,13 +186,15 @@ struct plan_choice {
     char unknown[NAME_BYTES_MAX];     /* the name that is of none of the rule's plans */
     size_t unknown_len;               /* 0: there is none; a longer name is cut */
 };
-
-/* Choose the plan of the identity @key in @rule. @tenants may be NULL: there are none. */
-void plan_choose(const struct limit_rule *rule, const struct request_view *request,
-                 struct tenants_view *tenants, struct span key, struct span secret, uint64_t now_us,
-                 struct plan_choice *choice);
+/* Choose the plan of the identity @key in @rule of @policy. @tenants: NULL: there are none. */
+void plan_choose(const struct policy *policy, const struct limit_rule *rule,
+                 const struct request_view *request, struct tenants_view *tenants, struct span key,
+                 uint64_t now_us, struct plan_choice *choice);
 
 /* The plan of @rule named @name; NULL: there is none. */
 const struct limit_plan *plan_find(const struct limit_rule *rule, struct span name);
+/* The same, or the numbers that @name is: what the table of tenants says. As long as @policy. */
+const struct limit_plan *plan_of_tenant(const struct policy *policy, const struct limit_rule *rule,
+                                        struct span name);
 
 #endif /* SLUICE_PROXY_ADMISSION_H */

@@ -186,9 +186,10 @@ static const struct limit_plan *find_plan(struct admin_request *request,
     tenants_view_init(&view, request->admin->options.tenants);
     for (size_t i = 0; i < rule->n_plan_sources && plan == NULL; i++) {
         if (rule->plan_sources[i].is_tenant) {
-            plan = plan_find(rule, tenants_view_find(&view, key_given_identity(given),
-                                                     request->policy->store.secret,
-                                                     clock_monotonic_us(), bytes));
+            plan = plan_of_tenant(request->policy, rule,
+                                  tenants_view_find(&view, key_given_identity(given),
+                                                    request->policy->store.secret,
+                                                    clock_monotonic_us(), bytes));
         }
     }
     tenants_view_close(&view);

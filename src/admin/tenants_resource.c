@@ -134,7 +134,10 @@ static bool read_plan(struct change *change, struct span plan)
 {
     struct admin_request *request = change->of_key.request;
     if (!policy_has_tenant_plan(request->policy, plan)) {
-        answer_problem(request, 400, "plan: no limit that looks for tenants has this plan");
+        answer_problem(
+            request, 400,
+            "plan: no limit that looks for tenants has this plan, or takes it as numbers, "
+            "such as 1000/minute or 1000/minute:200");
         return false;
     }
     memcpy(change->plan, plan.data, plan.len);

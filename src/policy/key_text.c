@@ -10,6 +10,7 @@
 #include "policy/key.h"
 #include "policy/key_values.h"
 #include "policy/load/node.h"
+#include "policy/plan_numbers.h"
 #include "policy/policy.h"
 
 enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };
@@ -481,10 +482,16 @@ bool policy_has_tenant_plan(const struct policy *policy, struct span name)
 {
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct limit_rule *rule = &policy->rules[i];
-        for (size_t j = 0; j < rule->n_plans && limit_rule_has_tenants(rule); j++) {
+        if (!limit_rule_has_tenants(rule)) {
+            continue;
+        }
+        for (size_t j = 0; j < rule->n_plans; j++) {
             if (span_equals(rule->plans[j].name, name)) {
                 return true;
             }
+        }
+        if (plan_numbers_fault(rule, name) == NULL) {
+            return true;
         }
     }
     return false;

@@ -106,7 +106,8 @@ static void report_plan(const struct reading *reading, uint32_t number, const st
     }
     suggest_write(&suggest, &text);
     diags_add(reading->diags, DIAG_ERROR, number, word->column,
-              "no limit with \"plan: tenant\" has this plan%.*s", SPAN_ARGS(text_span(&text)));
+              "no limit with \"plan: tenant\" has this plan, or takes it as numbers%.*s",
+              SPAN_ARGS(text_span(&text)));
 }
 
 static bool read_until(struct span word, uint64_t *until_ms)

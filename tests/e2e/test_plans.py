@@ -404,3 +404,70 @@ def test_no_process_starts_with_a_bad_file_and_check_says_why(tmp_path):
         assert started.returncode == 1 and "error in the file of tenants" in started.stderr
     (tmp_path / "plans.txt").write_text("192.0.2.1 gold\n")
     assert command("check", str(policy)).returncode == 0
+
+
+# --- numbers in place of a plan ---
+
+def unknown(proxy):
+    metrics = proxy.admin.ask("GET", "/metrics").body.decode()
+    return int(re.search(r"^sluice_unknown_plans_total (\d+)$", metrics, re.MULTILINE).group(1))
+
+
+def test_numbers_are_a_plan_of_one_tenant(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+    assert proxy.count() == 10
+    assert proxy.set("k", "1000/hour:25")["plan"] == "1000/hour:25"
+    assert proxy.count() == 15, "25 at once, of which 10 are used"
+    answer = proxy.sluice.ask(fields=[("X-Api-Key", "k")])
+    assert answer.status == 429 and "q=1000;w=3600" in answer.get("RateLimit-Policy")
+    assert unknown(proxy) == 0
+    assert proxy.count(path="/pair") == 5 and unknown(proxy) == 6, "a limit of other periods takes its own rate"
+    assert "plan 1000/hour:25" in proxy.sluice.stderr() or "plan=1000/hour:25" in proxy.sluice.stderr()
+    proxy.set("k", "12/hour,100/minute")
+    assert proxy.count(path="/pair") == 7
+    for numbers in ("1000/day", "0/hour", "10/hour:0", "10/hour:5:5", "1/hour,1/hour", "1/fortnight"):
+        detail = is_problem(proxy.admin.ask("POST", "/v1/tenants", [JSON], body(
+            key="header.x-api-key=k", plan=numbers)), 400)
+        assert "takes it as numbers" in detail, numbers
+    told = ctl(proxy.place, "tenant", "set", "header.x-api-key=other", "30/hour", "30d")
+    assert ": 30/hour until" in told.stdout, told
+    assert proxy.count("other") == 30
+    assert ": 30/hour" in ctl(proxy.place, "tenant", "show", "header.x-api-key=other").stdout
+
+
+def test_a_header_gives_no_numbers(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+    assert proxy.count(fields=[("X-Plan", "1000/hour:25")]) == 10 and unknown(proxy) == 11
+
+
+def test_numbers_hold_in_redis_and_at_their_share_without(open_proxies, start_redis):
+    redis = start_redis()
+    proxies = open_proxies(at(redis))
+    until(lambda: all(proxy.count("probe", most=1) == 1 for proxy in proxies), "Redis")
+
+    def write(key, value):
+        redis.call("HSET", "sluice:tenants", f"header.x-api-key={key}", value)
+        version = redis.call("HINCRBY", "sluice:tenants", "version", "1")
+        redis.call("PUBLISH", "sluice:changes", f"tenant {int(version)} header.x-api-key={key}")
+
+    assert proxies[0].count() + proxies[1].count() == 10
+    write("k", "1000/hour:25")
+    until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 1 for proxy in proxies), "the message")
+    assert proxies[0].count(most=8) + proxies[1].count() == 15
+    write("bad", "1000/day")
+    until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 2 for proxy in proxies), "the message")
+    assert proxies[0].count("bad") == 10 and unknown(proxies[0]) == 11
+    write("away", "1000/hour:30")
+    until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 3 for proxy in proxies), "the message")
+    until(lambda: b"\nsluice_store_instances 2\n" in proxies[0].admin.ask("GET", "/metrics").body, "both")
+    redis.kill()
+    until(lambda: "link lost" in proxies[0].sluice.stderr(), "no Redis")
+    assert proxies[0].count("away") == 15, "half of 30: there are two proxies"
+
+
+def test_numbers_in_a_file(open_with_file):
+    proxy = open_with_file("header.x-api-key=k 1000/hour:25\n")
+    assert proxy.count() == 25
+    proxy.file.write_text("header.x-api-key=k 1000/day\n")
+    proxy.await_told(NOT_TAKEN)
+    assert "takes it as numbers" in proxy.sluice.stderr()

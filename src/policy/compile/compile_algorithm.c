@@ -184,20 +184,11 @@ void compile_parameters(struct compiler *compiler, const struct spec_limit *spec
     check_timezone(compiler, spec);
 }
 
-/* The maximum number of waiting units, plus the one that leaves. */
-static uint32_t queue_of(uint64_t max_wait_us, const struct rate *rate)
-{
-    const uint64_t waiting = max_wait_us * rate->units;
-    const uint64_t units = waiting / rate->period_us + (waiting % rate->period_us > 0) + 1;
-    return units < LIMIT_COST_MAX ? (uint32_t)units : LIMIT_COST_MAX;
-}
-
 struct limit_spec compile_limit_spec(const struct spec_limit *spec,
                                      const struct spec_rate *spec_rate)
 {
     const struct rate *rate = &spec_rate->rate;
     struct limit_spec values = spec->values;
-    const bool is_shaping = values.max_wait_us > 0 && rate->period_us > 0;
     values.rate = rate->units;
     values.period_us = rate->period_us;
     values.from_first = spec->align == SPEC_ALIGN_FIRST;
@@ -207,7 +198,7 @@ struct limit_spec compile_limit_spec(const struct spec_limit *spec,
     if (spec_rate->burst > 0) {
         values.burst = spec_rate->burst;
     } else if (values.burst == 0) {
-        values.burst = is_shaping ? queue_of(values.max_wait_us, rate) : rate->units;
+        values.burst = rate_default_burst(rate, values.max_wait_us);
     }
     return values;
 }

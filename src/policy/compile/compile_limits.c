@@ -326,6 +326,20 @@ bool compile_is_expanded(const struct compiler *compiler, const struct limit_rul
     return expanded;
 }
 
+/* The room that numbers of tenants need behind all limits: see plan_numbers.h. */
+static size_t count_numbered(const struct spec_limit *specs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct plan_sources *sources = &specs[i].plan.sources;
+        for (size_t j = 0; j < sources->n_items; j++) {
+            if (sources->items[j].is_tenant) {
+                return NUMBERED_LIMITS_MAX;
+            }
+        }
+    }
+    return 0;
+}
+
 void compile_limits(struct compiler *compiler)
 {
     const struct section_items *items = &compiler->spec->limits;
@@ -343,7 +357,8 @@ void compile_limits(struct compiler *compiler)
                    POLICY_LIMITS_MAX);
         return;
     }
-    policy->limits = compile_alloc(compiler, n_rates + n_plan_rates + 1, sizeof(*policy->limits));
+    const size_t n_all = n_rates + n_plan_rates + count_numbered(specs, items->n_items);
+    policy->limits = compile_alloc(compiler, n_all + 1, sizeof(*policy->limits));
     policy->rules = compile_alloc(compiler, items->n_items, sizeof(*policy->rules));
     if (policy->limits == NULL || policy->rules == NULL) {
         return;

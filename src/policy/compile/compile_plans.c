@@ -4,6 +4,7 @@
 
 #include "policy/compile/compile.h"
 #include "policy/load/node.h"
+#include "policy/plan_numbers.h"
 
 /* The number of the rule's rate with the period of @rate; n_items: none. */
 static size_t find_period(const struct spec_limit *spec, const struct spec_rate *rate)
@@ -140,6 +141,32 @@ static void compile_sources(struct compiler *compiler, const struct spec_limit *
     rule->n_plan_sources = copies != NULL ? sources->n_items : 0;
 }
 
+/* Keep what numbers of tenants need, for a rule that looks for tenants. */
+static void keep_specs(struct compiler *compiler, const struct spec_limit *spec,
+                       struct limit_rule *rule)
+{
+    const struct spec_rate *rates = spec->rates.items;
+    struct limit_spec *specs = compile_alloc(compiler, rule->n_limits, sizeof(*specs));
+    for (size_t i = 0; i < rule->n_limits && specs != NULL; i++) {
+        specs[i] = compile_limit_spec(spec, &rates[i]);
+    }
+    rule->specs = specs;
+}
+
+/* The limits of numbers of tenants are behind all others: compile_limits() has left room. */
+static void prepare_numbers(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    if (!policy->has_tenants) {
+        return;
+    }
+    policy->numbers = compile_alloc(compiler, 1, plan_numbers_bytes());
+    if (policy->numbers != NULL) {
+        plan_numbers_init(policy->numbers, &policy->limits[policy->n_all_limits],
+                          (uint32_t)policy->n_all_limits, NUMBERED_LIMITS_MAX);
+    }
+}
+
 static bool check_use(struct compiler *compiler, const struct spec_limit *spec)
 {
     const struct node *plan = node_find(spec->position.node, SPAN("plan"));
@@ -176,6 +203,9 @@ static void compile_rule_plans(struct compiler *compiler, const struct spec_limi
     }
     rule->plans = plans;
     compiler->policy->has_plans = true;
+    if (limit_rule_has_tenants(rule)) {
+        keep_specs(compiler, spec, rule);
+    }
     rule->n_plans = plans != NULL ? items->n_items : 0;
     for (size_t i = 0; i < rule->n_limits && compiler->diags->n_errors == 0; i++) {
         align_ticks(compiler, spec, rule, i);
@@ -213,4 +243,5 @@ void compile_plans(struct compiler *compiler)
         compile_rule_plans(compiler, &specs[i], &policy->rules[i]);
     }
     compile_tenants(compiler);
+    prepare_numbers(compiler);
 }

@@ -278,3 +278,13 @@ bool rate_parse(struct span span, struct rate *rate, struct text *problem)
     *rate = parsed;
     return true;
 }
+
+uint32_t rate_default_burst(const struct rate *rate, uint64_t max_wait_us)
+{
+    if (max_wait_us == 0 || rate->period_us == 0) {
+        return rate->units;
+    }
+    const uint64_t waiting = max_wait_us * rate->units;
+    const uint64_t units = waiting / rate->period_us + (waiting % rate->period_us > 0) + 1;
+    return units < LIMIT_COST_MAX ? (uint32_t)units : LIMIT_COST_MAX;
+}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "jwt/token.h"
+#include "policy/plan_numbers.h"
 
 /* The name that @source, which is not of tenants, has in @request; empty: none. Borrowed from the
  * request. */
@@ -26,18 +27,27 @@ const struct limit_plan *plan_find(const struct limit_rule *rule, struct span na
     return NULL;
 }
 
-static void note(struct plan_choice *choice, const struct limit_rule *rule, struct span name)
+const struct limit_plan *plan_of_tenant(const struct policy *policy, const struct limit_rule *rule,
+                                        struct span name)
 {
-    choice->plan = plan_find(rule, name);
+    const struct limit_plan *plan = plan_find(rule, name);
+    return plan != NULL || name.len == 0 ? plan : plan_numbers_find(policy, rule, name);
+}
+
+static void note(struct plan_choice *choice, const struct policy *policy,
+                 const struct limit_rule *rule, struct span name)
+{
+    choice->plan =
+        choice->source->is_tenant ? plan_of_tenant(policy, rule, name) : plan_find(rule, name);
     if (choice->plan == NULL) {
         choice->unknown_len = name.len < NAME_BYTES_MAX ? name.len : NAME_BYTES_MAX;
         memcpy(choice->unknown, name.data, choice->unknown_len);
     }
 }
 
-void plan_choose(const struct limit_rule *rule, const struct request_view *request,
-                 struct tenants_view *tenants, struct span key, struct span secret, uint64_t now_us,
-                 struct plan_choice *choice)
+void plan_choose(const struct policy *policy, const struct limit_rule *rule,
+                 const struct request_view *request, struct tenants_view *tenants, struct span key,
+                 uint64_t now_us, struct plan_choice *choice)
 {
     choice->plan = NULL;
     choice->source = NULL;
@@ -47,13 +57,13 @@ void plan_choose(const struct limit_rule *rule, const struct request_view *reque
         struct span name = SPAN("");
         char buffer[TENANT_PLAN_BYTES_MAX];
         if (source->is_tenant && tenants != NULL) {
-            name = tenants_view_find(tenants, key, secret, now_us, buffer);
+            name = tenants_view_find(tenants, key, policy->store.secret, now_us, buffer);
         } else if (!source->is_tenant) {
             name = read_name(source, request);
         }
         if (name.len > 0) {
             choice->source = source;
-            note(choice, rule, name);
+            note(choice, policy, rule, name);
         }
     }
 }

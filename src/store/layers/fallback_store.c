@@ -23,7 +23,8 @@ struct share {
 struct shares {
     struct list node;
     const struct limit *limits; /* of that policy */
-    struct share of[];          /* by the limits' index */
+    size_t n_limits;
+    struct share of[]; /* by the limits' index */
 };
 
 struct fallback_store {
@@ -65,11 +66,14 @@ static struct shares *shares_of(const struct fallback_store *fallback, const str
     panic("a fallback store does not have these limits");
 }
 
-/* The share of @limit that the embedded store judges; valid until the number of proxies changes. */
+/* The share of @limit that the embedded store judges; valid until the number of proxies changes. Of
+ * numbers that a tenant has in place of a plan it is made in @own. */
 static const struct share *local_of(const struct fallback_store *fallback,
-                                    const struct limit *limit)
+                                    const struct limit *limit, struct share *own)
 {
-    struct share *share = &shares_of(fallback, limit_first(limit))->of[limit->index];
+    struct shares *shares = shares_of(fallback, limit_first(limit));
+    struct share *share = limit->index < shares->n_limits ? &shares->of[limit->index] : own;
+    own->instances = 0;
     const uint32_t instances = fallback->options.count_instances(fallback->options.context);
     if (share->instances != instances) {
         limit_share(limit, instances, &share->limit);
@@ -81,20 +85,21 @@ static const struct share *local_of(const struct fallback_store *fallback,
 /* The share that @settlement was charged to; @share is used as memory for it if needed. A bucket's
  * share has another state if the number of proxies has changed since. */
 static const struct limit *charged_of(const struct fallback_store *fallback,
-                                      const struct settlement *settlement, struct limit *share)
+                                      const struct settlement *settlement, struct share *share)
 {
-    const struct share *now = local_of(fallback, settlement->limit);
+    const struct share *now = local_of(fallback, settlement->limit, share);
     if (now->instances == settlement->instances) {
         return &now->limit;
     }
-    limit_share(settlement->limit, settlement->instances, share);
-    return share;
+    limit_share(settlement->limit, settlement->instances, &share->limit);
+    return &share->limit;
 }
 
-/* Copies the charges of limits that say local to @local, with their shares; the others are skipped.
- * Returns their number. @of gets the index of each in @decision. */
+/* Copies the charges of limits that say local to @local, with their shares, for which @own is
+ * memory if needed; the others are skipped. Returns their number. @of gets the index of each in
+ * @decision. */
 static size_t pick_local(struct fallback_store *fallback, struct decision *decision,
-                         struct charge *local, size_t *of)
+                         struct charge *local, struct share *own, size_t *of)
 {
     size_t n_local = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -105,7 +110,7 @@ static size_t pick_local(struct fallback_store *fallback, struct decision *decis
             continue;
         }
         local[n_local] = *charge;
-        const struct share *share = local_of(fallback, charge->limit);
+        const struct share *share = local_of(fallback, charge->limit, &own[n_local]);
         local[n_local].limit = &share->limit;
         local[n_local].instances = share->instances;
         of[n_local++] = i;
@@ -116,10 +121,11 @@ static size_t pick_local(struct fallback_store *fallback, struct decision *decis
 static void judge_locally(struct fallback_store *fallback, struct decision *decision)
 {
     struct charge local[LIMITS_PER_ROUTE_MAX];
+    struct share own[LIMITS_PER_ROUTE_MAX];
     size_t of[LIMITS_PER_ROUTE_MAX];
     struct decision here = {
         .charges = local,
-        .n_charges = pick_local(fallback, decision, local, of),
+        .n_charges = pick_local(fallback, decision, local, own, of),
         .aim = decision->aim,
     };
 
@@ -176,7 +182,7 @@ static void settle(struct store *store, const struct settlement *settlements, si
     struct fallback_store *fallback = fallback_store_of(store);
     struct settlement shared[LIMITS_PER_ROUTE_MAX];
     struct settlement local[LIMITS_PER_ROUTE_MAX];
-    struct limit shares[LIMITS_PER_ROUTE_MAX];
+    struct share shares[LIMITS_PER_ROUTE_MAX];
     size_t n_shared = 0;
     size_t n_local = 0;
     for (size_t i = 0; i < n; i++) {
@@ -217,6 +223,7 @@ static enum status know(struct fallback_store *fallback, const struct limit *lim
         return STATUS_NO_MEMORY;
     }
     shares->limits = limits;
+    shares->n_limits = n;
     list_push_front(&fallback->known, &shares->node);
     return STATUS_OK;
 }
@@ -251,10 +258,11 @@ static void remove_limits(struct store *store, const struct limit *limits)
 static enum store_outcome run(struct store *store, struct store_operation *operation)
 {
     struct fallback_store *fallback = fallback_store_of(store);
+    struct share own;
     if (operation->kind == OPERATION_RESET) {
         struct store_operation here = {
             .kind = OPERATION_RESET,
-            .limit = &local_of(fallback, operation->limit)->limit,
+            .limit = &local_of(fallback, operation->limit, &own)->limit,
             .key = operation->key,
         };
         operation->was_local =

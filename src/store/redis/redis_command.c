@@ -325,10 +325,14 @@ static void add_charge(struct text *text, const struct redis_command *command,
     double extras[SCRIPT_EXTRAS_MAX];
     const size_t n_extras = extras_of(charge, extras);
     const struct encoded_command *encoded = encoded_of(command, limit_first(charge->limit));
-    assert(charge->limit->index < encoded->n_limits);
     add_packed(text, &cost, 1);
-    text_add(text,
-             span_of(encoded->constants[charge->limit->index], sizeof(encoded->constants[0])));
+    if (LIKELY(charge->limit->index < encoded->n_limits)) {
+        text_add(text,
+                 span_of(encoded->constants[charge->limit->index], sizeof(encoded->constants[0])));
+    } else { /* of numbers that a tenant has in place of a plan */
+        double args[SCRIPT_CONSTANTS];
+        add_packed(text, args, script_source_constants(charge->limit, args));
+    }
     add_packed(text, extras, n_extras);
 }
 

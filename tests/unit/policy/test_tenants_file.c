@@ -56,8 +56,9 @@ START_TEST(a_line_is_a_key_its_plan_and_until_when)
     must_parse("# plans\n\n" ALICE " gold\r\n"
                "\theader.x-api-key=\"a b\\\" c\"\tall 2036-01-01T00:00:00Z # until then\n"
                "client.ip=192.0.2.1,method=GET silver 1700000000123\n"
-               "0123456789abcdef0123456789abcdef all 0",
-               4);
+               "0123456789abcdef0123456789abcdef all 0\n"
+               "header.x-api-key=numbers 7/s:9 0\n",
+               5);
     ck_assert(span_starts_with(file.lines[0].key, SPAN("{header#32=")));
     ck_assert(span_equals(file.lines[0].plan, SPAN("gold")));
     ck_assert_uint_eq(file.lines[0].until_ms, 0);
@@ -102,8 +103,10 @@ static const struct {
     const char *problem;
 } BAD[] = {
     {ALICE "\n", 1, 23, "the key has no plan"},
-    {"\n" ALICE " golt\n", 2, 24, "has this plan; did you mean \"gold\"?"},
+    {"\n" ALICE " golt\n", 2, 24, "takes it as numbers; did you mean \"gold\"?"},
     {ALICE " other\n", 1, 24, "has this plan"}, /* of a limit that looks for no tenants */
+    {ALICE " 9/minute\n", 1, 24, "has this plan"},
+    {ALICE " 9/s:0\n", 1, 24, "has this plan"},
     {ALICE " gold tomorrow\n", 1, 29, "UNTIL is as"},
     {ALICE " gold 2036-01-01\n", 1, 29, "UNTIL is as"},
     {ALICE " gold 99999999999999999999\n", 1, 29, "UNTIL is as"},
