@@ -9,6 +9,7 @@
 
 #include "admin/internal.h"
 #include "base/clock.h"
+#include "proxy/recording.h"
 #include "proxy/reload_requests.h"
 #include "tls/tls_stream.h"
 
@@ -199,6 +200,7 @@ void admin_free(struct admin *admin)
     }
     admin_listeners_close(admin); /* abandons the children of requests */
     child_set_close(&admin->children);
+    recording_forget();
     timer_close(&admin->read_meters);
     tls_worker_free(admin->tls);
     free_stores(admin);

@@ -61,9 +61,9 @@ struct admin {
     struct tls_worker *tls; /* NULL: no listener has needed it yet */
     size_t n_changes;       /* changes of keys that the shared store has not answered yet */
     struct child_set children;
-    struct child *replay;     /* the one that replays a log; NULL: none */
-    size_t n_asking_children; /* that answer requests which change nothing */
-    struct list stores;       /* struct admin_store: made at their first use, the latest first */
+    struct admin_replay *replay; /* of replay_resource.c; NULL: none */
+    size_t n_asking_children;    /* that answer requests which change nothing */
+    struct list stores;          /* struct admin_store: made at their first use, the latest first */
     struct wakeup stop;
     struct wakeup reloaded;      /* a reload has ended */
     struct list reloads;         /* struct reload_wait: requests that wait for a reload's end */

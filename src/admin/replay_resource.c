@@ -3,7 +3,7 @@
  *
  * A child process runs `sluice replay --json`. The log is the body of the request, of which never
  * more is read than the child takes; so it takes no memory of this process, and the loop stays free
- * for other requests. */
+ * for other requests. With source=recording it is a copy of the recording of this process. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +15,35 @@
 #include "admin/internal.h"
 #include "admin/policy_change.h"
 #include "admin/resources.h"
+#include "base/clock.h"
 #include "http/values.h"
+#include "proxy/recording.h"
 
 enum {
     OUTPUT_BYTES_MAX = 8 * 1024 * 1024,
     CPU_S_MAX = 240,
     PARAMETER_BYTES_MAX = 1024,
+    PIECE_BYTES_MAX = 64 * 1024,
+    HEADERS_MAX = 4, /* that the command takes beside Cookie and those that it knows */
 };
 
 static const uint64_t MEMORY_BYTES_MAX = UINT64_C(2) * 1024 * 1024 * 1024;
 static const uint64_t TIME_US_MAX = UINT64_C(300) * 1000 * 1000;
 
+/* The replay that is under way, in the admin. */
+struct admin_replay {
+    struct admin_request *request;
+    struct child *child;
+    char *recording; /* owned; NULL: the log is the body */
+    size_t recording_bytes;
+    size_t written_bytes; /* of the recording */
+};
+
 /* What is asked. */
 struct wish {
     json_t *changed; /* the policy with other numbers; NULL: none is set */
     unsigned n_changes;
+    bool is_recording; /* the log is the recording */
     struct child_arguments options;
     const char *problem; /* static; NULL: none */
 };
@@ -56,8 +70,10 @@ static void take_parameter(struct wish *wish, const struct admin_request *reques
         wish->options.no_memory = wish->options.no_memory || wish->changed == NULL;
         wish->problem = wish->changed != NULL ? policy_change_apply(wish->changed, value) : NULL;
         wish->n_changes++;
+    } else if (span_equals(name, SPAN("source")) && span_equals(value, SPAN("recording"))) {
+        wish->is_recording = true;
     } else {
-        wish->problem = "the parameters are set, format, field and host";
+        wish->problem = "the parameters are set, format, field, host and source=recording";
     }
 }
 
@@ -89,41 +105,118 @@ static void read_wish(struct wish *wish, const struct admin_request *request)
 
 static void end(struct admin_request *request)
 {
+    struct admin_replay *replay = request->admin->replay;
     request->admin->replay = NULL;
     request->on_gone = NULL;
+    free(replay->recording);
+    free(replay);
 }
 
 static void on_end(void *context, struct child_outcome *outcome)
 {
-    struct admin_request *request = context;
+    struct admin_replay *replay = context;
+    struct admin_request *request = replay->request;
     end(request);
     child_answer(request, outcome);
 }
 
 static void on_gone(struct admin_request *request)
 {
-    struct child *child = request->admin->replay;
+    child_abandon(request->admin->replay->child);
     end(request);
-    child_abandon(child);
+}
+
+/* Write the recording as far as the child takes it. */
+static void write_recording(struct admin_replay *replay)
+{
+    while (replay->written_bytes < replay->recording_bytes) {
+        const size_t left = replay->recording_bytes - replay->written_bytes;
+        const struct span piece = span_of(replay->recording + replay->written_bytes,
+                                          left < PIECE_BYTES_MAX ? left : PIECE_BYTES_MAX);
+        replay->written_bytes += piece.len;
+        if (!child_write(replay->child, piece)) {
+            return;
+        }
+    }
+    child_end_input(replay->child);
 }
 
 static void on_room(void *context)
 {
-    struct admin_request *request = context;
-    request->on_resume(request);
+    struct admin_replay *replay = context;
+    if (replay->recording != NULL) {
+        write_recording(replay);
+    } else {
+        replay->request->on_resume(replay->request);
+    }
 }
 
+/* Beside a recording a body has no meaning, and is dropped. */
 static bool on_piece(struct admin_request *request, struct span piece)
 {
-    return child_write(request->admin->replay, piece);
+    struct admin_replay *replay = request->admin->replay;
+    return replay->recording != NULL || child_write(replay->child, piece);
 }
 
 static void on_body_end(struct admin_request *request)
 {
-    child_end_input(request->admin->replay);
+    struct admin_replay *replay = request->admin->replay;
+    if (replay->recording != NULL) {
+        write_recording(replay);
+    } else {
+        child_end_input(replay->child);
+    }
 }
 
-static void add_arguments(struct child_arguments *arguments, const struct wish *wish)
+/* Names of headers that limits count by, each once. */
+struct header_names {
+    struct span items[HEADERS_MAX];
+    size_t n;
+};
+
+static void add_name(struct header_names *names, const struct key_term *term)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        if (span_equals(names->items[i], term->name)) {
+            return;
+        }
+    }
+    if (term->source == KEY_HEADER && names->n < HEADERS_MAX) {
+        names->items[names->n++] = term->name;
+    }
+}
+
+static void find_names(const struct policy *policy, struct header_names *names)
+{
+    names->n = 0;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct key *key = &policy->rules[i].key;
+        for (size_t j = 0; j < key->n_parts; j++) {
+            for (size_t k = 0; k < key->parts[j].n_terms; k++) {
+                add_name(names, &key->parts[j].terms[k]);
+            }
+        }
+    }
+}
+
+/* Tell the command what the fields of a recording mean: see exchange_record.c. */
+static void add_fields(struct child_arguments *arguments, const struct policy *policy)
+{
+    struct header_names names;
+    find_names(policy, &names);
+    child_arguments_add(arguments, "--format=json", SPAN(""));
+    child_arguments_add(arguments, "--field=header.Cookie=cookies", SPAN(""));
+    for (size_t i = 0; i < names.n; i++) {
+        char buffer[2 * (NAME_BYTES_MAX + sizeof("header."))];
+        struct text field = text_of(buffer, sizeof(buffer));
+        text_add_format(&field, "header.%.*s=header.%.*s", SPAN_ARGS(names.items[i]),
+                        SPAN_ARGS(names.items[i]));
+        child_arguments_add(arguments, "--field=", text_span(&field));
+    }
+}
+
+static void add_arguments(struct child_arguments *arguments, const struct wish *wish,
+                          const struct policy *policy)
 {
     child_arguments_add(arguments, "sluice", SPAN(""));
     child_arguments_add(arguments, "replay", SPAN(""));
@@ -134,8 +227,11 @@ static void add_arguments(struct child_arguments *arguments, const struct wish *
         child_arguments_add(arguments, "--name=changed", SPAN(""));
         child_arguments_add(arguments, "--against=", span_of_text(child_file_path(1)));
     }
-    for (size_t i = 0; i < wish->options.n; i++) {
+    for (size_t i = 0; i < wish->options.n && !wish->is_recording; i++) {
         child_arguments_add(arguments, "", span_of_text(wish->options.items[i]));
+    }
+    if (wish->is_recording) {
+        add_fields(arguments, policy);
     }
     child_arguments_add(arguments, "--", SPAN(""));
     child_arguments_add(arguments, child_file_path(0), SPAN(""));
@@ -146,7 +242,7 @@ static enum status start_with_files(struct admin_request *request, struct wish *
                                     const int *files)
 {
     struct child_arguments arguments = {.n = 0};
-    add_arguments(&arguments, wish);
+    add_arguments(&arguments, wish, request->policy);
     const struct child_order order = {
         .arguments = arguments.items,
         .files = files,
@@ -158,12 +254,12 @@ static enum status start_with_files(struct admin_request *request, struct wish *
         .time_us = TIME_US_MAX,
         .on_room = on_room,
         .on_end = on_end,
-        .context = request,
+        .context = request->admin->replay,
     };
-    enum status status =
+    const enum status status =
         arguments.no_memory || wish->options.no_memory
             ? STATUS_NO_MEMORY
-            : child_start(&request->admin->children, &order, &request->admin->replay);
+            : child_start(&request->admin->children, &order, &request->admin->replay->child);
     child_arguments_free(&arguments);
     return status;
 }
@@ -187,6 +283,43 @@ static enum status start(struct admin_request *request, struct wish *wish)
     return status;
 }
 
+/* The state of a new replay. False: there is no memory. */
+static bool make_replay(struct admin_request *request, const struct wish *wish)
+{
+    struct admin_replay *made = calloc(1, sizeof(*made));
+    request->admin->replay = made;
+    if (made == NULL) {
+        return false;
+    }
+    made->request = request;
+    if (wish->is_recording) {
+        made->recording = recording_copy(&made->recording_bytes);
+    }
+    return !wish->is_recording || made->recording != NULL;
+}
+
+static bool has_recording(void)
+{
+    struct recording_report report;
+    recording_read(clock_monotonic_us(), &report);
+    return report.n_lines > 0;
+}
+
+static void begin(struct admin_request *request, struct wish *wish)
+{
+    if (!make_replay(request, wish) || start(request, wish) != STATUS_OK) {
+        if (request->admin->replay != NULL) {
+            end(request);
+        }
+        child_answer_not_started(request);
+        return;
+    }
+    answer_note(request, "changes=%u", wish->n_changes);
+    request->on_piece = on_piece;
+    request->on_body_end = on_body_end;
+    request->on_gone = on_gone;
+}
+
 void replay_handle(struct admin_request *request)
 {
     struct wish wish;
@@ -197,14 +330,10 @@ void replay_handle(struct admin_request *request)
     read_wish(&wish, request);
     if (wish.problem != NULL) {
         answer_problem(request, 400, "%s", wish.problem);
-    } else if (start(request, &wish) != STATUS_OK) {
-        request->admin->replay = NULL;
-        child_answer_not_started(request);
+    } else if (wish.is_recording && !has_recording()) {
+        answer_problem(request, 409, "no request is recorded; POST /v1/recording records some");
     } else {
-        answer_note(request, "changes=%u", wish.n_changes);
-        request->on_piece = on_piece;
-        request->on_body_end = on_body_end;
-        request->on_gone = on_gone;
+        begin(request, &wish);
     }
     wish_close(&wish);
 }

@@ -48,6 +48,11 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"POST", "/v1/explain", ADMIN_READS, explain_handle,
      "what becomes of a request under the policy in force: {method, url, headers, from, scheme, "
      "http2, claims}"},
+    {"GET", "/v1/recording", ADMIN_READS, recording_state_handle,
+     "how the recording of this process's requests stands"},
+    {"POST", "/v1/recording", ADMIN_CHANGES, recording_start_handle,
+     "record requests for a replay: {seconds}"},
+    {"DELETE", "/v1/recording", ADMIN_CHANGES, recording_forget_handle, "forget the recording"},
     {"POST", "/v1/replay", ADMIN_RECEIVES, replay_handle,
      "what the policy in force would have said to an access log: ?set=LIMIT.rate=20/minute"},
     {"GET", "/v1/top", ADMIN_READS, top_handle, "who is denied most: ?limit=NAME&n=20&within=1h"},

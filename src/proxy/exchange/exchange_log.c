@@ -9,6 +9,7 @@
 #include "proxy/exchange/exchange_config.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/log/access_log.h"
+#include "proxy/recording.h"
 #include "tls/tls_stream.h"
 
 /* --- key hashes --- */
@@ -323,6 +324,9 @@ static bool is_left_out(const struct exchange *exchange, struct access_log *log,
 void exchange_log(const struct exchange *exchange, uint64_t now_us)
 {
     struct access_log *log = exchange->env->log;
+    if (UNLIKELY(recording_is_on())) {
+        exchange_record(exchange, now_us);
+    }
     if (!access_log_is_on(log) ||
         (access_log_is_sampled(log) && went_well(exchange) && !access_log_draw(log)) ||
         is_left_out(exchange, log, now_us)) {

@@ -17,6 +17,8 @@
 
 /* Log @exchange, which ended at @now_us, unless the log is off or sampling skips it. */
 void exchange_log(const struct exchange *exchange, uint64_t now_us);
+/* The same in the recording, which is on (exchange_record.c). */
+COLD void exchange_record(const struct exchange *exchange, uint64_t now_us);
 
 /* Count the store's decision, which took exchange->decide_us. */
 void counting_note_decision(struct exchange *exchange);

@@ -1,0 +1,157 @@
+"""/v1/recording: this proxy's own requests, recorded in memory and replayed."""
+
+import json
+
+import pytest
+
+from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer, is_problem
+from harness.wait import until
+
+BYTES = ("Content-Type", "application/octet-stream")
+BYTES_MAX = 8 * 1024 * 1024
+
+POLICY = """
+workers: 2
+{log}
+admin:
+  listen: ["unix:{folder}/admin.sock", 127.0.0.1:0]
+  token: 0123456789abcdef0123456789abcdef
+  read_token: fedcba9876543210fedcba9876543210
+limits:
+  per-client: {{key: client.ip, rate: 1000/hour}}
+  per-key: {{key: header.x-api-key | client.ip, algorithm: fixed_window, align: first, rate: 1000/hour}}
+  per-session: {{key: cookie.sid, algorithm: fixed_window, align: first, rate: 1000/hour, missing: skip}}
+  per-user: {{key: query.user, algorithm: fixed_window, align: first, rate: 1000/hour, missing: skip}}
+routes:
+  - {{name: keys, match: {{path: "/keys/**"}}, limits: [per-key], respond: {{status: 200}}}}
+  - {{name: sessions, match: {{path: "/sessions/**"}}, limits: [per-session], respond: {{status: 200}}}}
+  - {{name: users, match: {{path: "/users/**"}}, limits: [per-user], respond: {{status: 200}}}}
+  - {{name: rest, limits: [per-client], respond: {{status: 204}}}}
+"""
+
+
+@pytest.fixture(name="proxy", params=["log: off", "log: {format: combined}", ""])
+def a_proxy(request, start, tmp_path):
+    return start(POLICY.format(folder=tmp_path, log=request.param))
+
+
+@pytest.fixture(name="quiet")
+def a_quiet_proxy(start, tmp_path):
+    return start(POLICY.format(folder=tmp_path, log="log: off"))
+
+
+def admin_of(proxy):
+    return Admin(addresses(proxy, 2)[0])
+
+
+def record(admin, seconds=300):
+    return admin.change("POST", "/v1/recording", json.dumps({"seconds": seconds}).encode())
+
+
+def state(admin):
+    return admin.read("/v1/recording")
+
+
+def replay(admin, *changes, status=200):
+    path = "&".join(["/v1/replay?source=recording", *(f"set={change}" for change in changes)])
+    answer = admin.ask("POST", path, [BYTES], b"")
+    assert answer.status == status, (answer.start_line, answer.body)
+    return answer.json()
+
+
+def limits_of(report, side="against"):
+    return {limit["name"]: (limit["judged"], limit["denied"]) for limit in report[side]["limits"]}
+
+
+def test_what_is_recorded_is_replayed_with_other_numbers(proxy):
+    admin = admin_of(proxy)
+    assert state(admin) == {"state": "none", "seconds_left": 0, "lines": 0, "bytes": 0, "bytes_max": BYTES_MAX}
+    for _ in range(5):
+        proxy.ask("GET", "/before")
+    told = record(admin)
+    assert told["state"] == "recording" and 290 <= told["seconds_left"] <= 300 and told["lines"] == 0
+    for i in range(12):
+        proxy.ask("GET", "/x")
+        proxy.ask("GET", f"/keys/{i}", [("X-API-Key", "one" if i % 3 else "two")])  # 8 and 4
+        proxy.ask("GET", "/sessions/x", [("Cookie", f"other=1; sid={'a' if i < 9 else 'b'}")])  # 9 and 3
+        proxy.ask("GET", f"/users/x?page={i}&user={'u' if i < 7 else 'v'}")  # 7 and 5
+    told = until(lambda: state(admin)["lines"] == 48 and state(admin), "48 lines")
+    assert 48 * 100 < told["bytes"] < 48 * 400
+    report = replay(admin, "per-client.rate=10/hour", "per-key.rate=5/hour", "per-session.rate=6/hour",
+                    "per-user.rate=6/hour")
+    assert report["log"]["requests"] == 48 and report["log"]["unread"] == 0
+    assert limits_of(report, "policy") == {"per-client": (12, 0), "per-key": (12, 0), "per-session": (12, 0),
+                                           "per-user": (12, 0)}
+    assert limits_of(report) == {"per-client": (12, 2), "per-key": (12, 3), "per-session": (12, 3),
+                                 "per-user": (12, 1)}
+    assert report["policy"]["notes"] == []
+    assert state(admin)["state"] == "recording"  # it goes on
+
+
+def test_no_secret_is_in_its_memory_as_it_came(quiet):
+    """The names of clients come from the log: no value of a header, cookie or parameter does."""
+    admin = admin_of(quiet)
+    record(admin)
+    quiet.ask("GET", "/users/x?user=s3cret", [("X-API-Key", "s3cret"), ("Cookie", "sid=s3cret")])
+    until(lambda: state(admin)["lines"] == 1, "a line")
+    assert "s3cret" not in json.dumps(replay(admin, "per-user.rate=1/hour"))
+
+
+def test_it_ends_by_itself(quiet):
+    admin = admin_of(quiet)
+    record(admin, 1)
+    quiet.ask("GET", "/x")
+    until(lambda: state(admin)["state"] == "complete", "its end")
+    n_lines = state(admin)["lines"]
+    quiet.ask("GET", "/x")
+    assert state(admin)["lines"] == n_lines <= 1
+    assert state(admin)["seconds_left"] == 0
+
+
+def test_it_is_full_at_its_bound_and_says_so(quiet):
+    admin = admin_of(quiet)
+    record(admin)
+    request = b"GET /%s HTTP/1.1\r\nHost: a.test\r\n\r\n" % (b"x" * 900)
+    with quiet.connect() as client:
+        for _ in range(100):
+            client.send(request * 100)
+            for _ in range(100):
+                client.read()
+    told = state(admin)
+    assert told["state"] == "full" and BYTES_MAX - 2000 < told["bytes"] <= BYTES_MAX
+    assert replay(admin)["log"]["lines"] == told["lines"]
+
+
+def test_a_new_one_replaces_it_and_it_can_be_forgotten(quiet):
+    admin = admin_of(quiet)
+    assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)
+    record(admin)
+    quiet.ask("GET", "/x")
+    until(lambda: state(admin)["lines"] == 1, "a line")
+    assert record(admin)["lines"] == 0
+    quiet.ask("GET", "/x")
+    until(lambda: state(admin)["lines"] == 1, "a line")
+    assert admin.change("DELETE", "/v1/recording", b"{}")["state"] == "none"
+    quiet.ask("GET", "/x")
+    assert state(admin)["lines"] == 0
+    assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"seconds": 0}', b'{"seconds": 301}', b'{"seconds": "9"}',
+                                  b'{"seconds": 1.5}', b'{"seconds": -1}', b'{"seconds": 9, "x": 1}', b"[]"])
+def test_a_time_that_is_none_is_a_400(quiet, body):
+    admin = admin_of(quiet)
+    assert is_problem(admin.ask("POST", "/v1/recording", [JSON], body), 400)
+    assert state(admin)["state"] == "none"
+
+
+def test_who_may_and_the_audit(quiet):
+    admin, far = (Admin(address) for address in addresses(quiet, 2))
+    body = b'{"seconds": 5}'
+    assert far.ask("GET", "/v1/recording", [bearer(READ_TOKEN)]).status == 200
+    assert far.ask("POST", "/v1/recording", [JSON], body).status == 401
+    assert far.ask("POST", "/v1/recording", [JSON, bearer(READ_TOKEN)], body).status == 403
+    assert far.ask("POST", "/v1/recording", [JSON, bearer(TOKEN)], body).status == 200
+    admin.change("DELETE", "/v1/recording", b"{}")
+    lines = [line for line in audit(quiet, 3) if "msg=changed" in line]
+    assert "recorded for 5 s" in lines[0] and "method=DELETE" in lines[1]
