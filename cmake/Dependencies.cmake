@@ -10,6 +10,7 @@ pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1 libevent_
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(libnghttp2 REQUIRED IMPORTED_TARGET libnghttp2>=1.52)
+pkg_check_modules(libmaxminddb REQUIRED IMPORTED_TARGET libmaxminddb>=1.5)
 pkg_check_modules(openssl REQUIRED IMPORTED_TARGET openssl>=3.0)
 if(SLUICE_SYSTEMD)
   pkg_check_modules(libsystemd REQUIRED IMPORTED_TARGET libsystemd)

@@ -43,9 +43,13 @@ enum {
     NUMBERED_LIMITS_MAX = 2048, /* and rates of them */
     KEY_PARTS_MAX = 8,
     KEY_ALTERNATIVES_MAX = 8,
+    GEO_DATABASES_MAX = 4,
+    GEO_FILE_BYTES_MAX = 1 << 30,
     PATTERN_SEGMENTS_MAX = 64,
-    CAPTURES_MAX = 16,              /* {name}s in one path pattern */
-    MATCH_VALUES_MAX = 64,          /* hosts, paths, or values of one name, in one match */
+    CAPTURES_MAX = 16,         /* {name}s in one path pattern */
+    MATCH_VALUES_MAX = 64,     /* hosts, paths, or values of one name, in one match */
+    MATCH_COUNTRIES_MAX = 300, /* there are some 250 */
+    MATCH_ASNS_MAX = 10000,
     MATCH_VALUE_BYTES_MAX = 256,    /* of a parameter that a match compares */
     ROUTE_ENTRIES_MAX = 100000,     /* hosts with paths, of all routes */
     ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */

@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/limits.h"
 #include "base/span.h"
+#include "geo/database.h"
 #include "http/head.h"
 #include "http/target.h"
 #include "policy/key_sources.h"
@@ -27,6 +28,7 @@ struct request_view {
     struct span host;             /* normalised */
     struct address client;        /* right-most untrusted */
     bool peer_is_trusted;         /* the connection came from a trusted proxy */
+    struct geo_facts geo;         /* of the client, those that the policy reads */
     const struct tls_client *tls; /* NULL: the connection is in plain text */
     struct token_view *token;     /* NULL: tokens are not read */
     /* The caller sets these two once the route is known. */

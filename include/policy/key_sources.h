@@ -6,6 +6,7 @@
 #define SLUICE_POLICY_KEY_SOURCES_H
 
 #include "base/span.h"
+#include "geo/database.h"
 
 /* A name of a header, cookie, parameter or capture in a pattern of the schema: a token without
  * "|". */
@@ -31,6 +32,10 @@
 #define KEY_SOURCE_LIST(X)                                                                         \
     X(CLIENT_IP, "client.ip", "client.ip", BITS, ADDRESS, 0, ALWAYS, ONE(client),                  \
       "client\\.ip(/[0-9]+)?")                                                                     \
+    X(CLIENT_COUNTRY, "client.country", "client.country", NONE, DATABASE, GEO_COUNTRY, ALWAYS,     \
+      ONE(country), "client\\.country")                                                            \
+    X(CLIENT_ASN, "client.asn", "client.asn", NONE, DATABASE, GEO_ASN, ALWAYS, ONE(asn),           \
+      "client\\.asn")                                                                              \
     X(CLIENT_CERT, "client.cert", "client.cert", NONE, CERTIFICATE, CERTIFICATE_FINGERPRINT,       \
       IF_PLAIN, ONE(certificate), "client\\.cert")                                                 \
     X(CLIENT_CERT_DNS, "client.cert.dns", "client.cert.dns", NONE, CERTIFICATE, CERTIFICATE_DNS,   \
@@ -80,6 +85,7 @@ enum key_naming {
 /* Where the value comes from. */
 enum key_origin {
     KEY_FROM_ADDRESS,     /* of the client */
+    KEY_FROM_DATABASE,    /* of the client's address; detail: a bit GEO_… */
     KEY_FROM_CERTIFICATE, /* of the client; detail: enum certificate_fact */
     KEY_FROM_HEADER,
     KEY_FROM_COOKIE,

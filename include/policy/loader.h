@@ -22,30 +22,32 @@ struct json_t;
 MUST_USE enum status loader_load_file(const char *path, struct policy **policy,
                                       struct diags *diags);
 
-/* The same for a caller with another clock: calendar windows are computed from @now_us, us since
- * the epoch, instead of from now, to about 25 years ahead. */
+/* The same for a caller that evaluates requests, with another clock: calendar windows are computed
+ * from @now_us, us since the epoch, instead of from now, to about 25 years ahead. Databases of
+ * addresses are read too; one that cannot be read is only warned of. */
 MUST_USE enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                          struct diags *diags);
 
-/* The same for a process that serves it: the files of certificates are read too. @in_force is the
- * policy that it takes the place of: a certificate that is out of date, and is not in force there,
- * is an error. NULL: there is none, and such a certificate is only warned of, so that it keeps no
- * process from starting. @files, which is freed first, is what it names, also if there are errors.
- */
+/* The same for a process that serves it: the files of certificates and databases are read too.
+ * @in_force is the policy that it takes the place of: a certificate that is out of date, and is not
+ * in force there, is an error. NULL: there is none, and such a certificate is only warned of, so
+ * that it keeps no process from starting. @files, which is freed first, is what it names, also if
+ * there are errors. */
 MUST_USE enum status loader_load_file_to_serve(const char *path, const struct policy *in_force,
                                                struct loader_files *files, struct policy **policy,
                                                struct diags *diags);
 
-/* The same from text in memory, without files of certificates. Environment variables are looked up
- * with @getenv_value, so that a test can pass its own; NULL: the process's environment. */
+/* The same from text in memory, without files of certificates and databases. Environment variables
+ * are looked up with @getenv_value, so that a test can pass its own; NULL: the process's
+ * environment. */
 MUST_USE enum status loader_load_text(struct span yaml,
                                       const char *(*getenv_value)(const char *name),
                                       struct policy **policy, struct diags *diags);
 
 /* The same as loader_load_file() and loader_load_text(), and look for valid settings that are
  * probably mistakes: all warnings of policy/warning.h. loader_check_file() also reads the files of
- * certificates. With STATUS_OK its *policy is NULL for a file that has only keys of included files:
- * keys and values are checked, names need the policy that includes it. */
+ * certificates and databases. With STATUS_OK its *policy is NULL for a file that has only keys of
+ * included files: keys and values are checked, names need the policy that includes it. */
 MUST_USE enum status loader_check_file(const char *path, struct policy **policy,
                                        struct diags *diags);
 MUST_USE enum status loader_check_text(struct span yaml,

@@ -39,6 +39,8 @@ enum match_part {
     MATCH_FIELD,
     MATCH_PARAMETER,
     MATCH_CLAIM,
+    MATCH_COUNTRY,
+    MATCH_ASN,
     MATCH_ALL, /* all parts match */
 };
 

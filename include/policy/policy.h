@@ -125,6 +125,7 @@ struct policy {
     size_t n_providers;
     struct jwt_path *claims; /* that are read of tokens, in the order of their index */
     size_t n_claims;
+    struct geo_section geo;
     struct log_section log;
     struct max_section max;
     struct timeouts_section timeouts;
@@ -176,25 +177,5 @@ static inline uint32_t route_own_cost(const struct route *route, size_t i)
  * servers would read a method that differs in case as a known one. Lives as long as @policy. */
 MUST_USE const char *method_names_read(const struct policy *policy, struct span method,
                                        struct span *counted);
-
-/* --- which limits a request avoids if it matches one route but is served like the other --- */
-
-/* The first enforced limit of @other that @route does not have, or NULL. */
-MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *route,
-                                                            const struct route *other);
-
-/* Whether all enforced limits of @other apply to @route too, at the same cost or more. */
-MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
-
-/* Whether an enforced limit of @other admits less than each limit of @route that can be compared
- * with it. Unlike !route_limits_hold(), a stricter limit of @route does for one that it lacks. */
-MUST_USE bool route_limits_are_laxer(const struct route *route, const struct route *other);
-
-/* Whether @route too asks for the token that @other asks for, and drops the fields of requests that
- * @other removes or sets. */
-MUST_USE bool route_checks_hold(const struct route *route, const struct route *other);
-
-/* Whether the key of an enforced limit of @route reads the path. */
-MUST_USE bool route_limits_read_path(const struct route *route);
 
 #endif /* SLUICE_POLICY_POLICY_H */

@@ -9,6 +9,7 @@
 
 #include "base/address.h"
 #include "base/span.h"
+#include "geo/database.h"
 #include "tls/client_certificate.h"
 
 struct claim_match;
@@ -48,6 +49,14 @@ struct connection_match {
     struct value_match facts[CERTIFICATE_FACTS];
 };
 
+/* What a route asks of the client's address. */
+struct geo_match {
+    char (*countries)[GEO_COUNTRY_BYTES]; /* one of them, unless there are none */
+    size_t n_countries;
+    uint32_t *asns; /* likewise; ascending */
+    size_t n_asns;
+};
+
 /* All given conditions must hold; a condition that is not given always holds. */
 struct route_match {
     struct span *hosts; /* normalised; "*.example.com": one or more labels before it */
@@ -71,6 +80,7 @@ struct route_match {
     struct address_prefix *clients;
     size_t n_clients;
     struct connection_match *connection; /* NULL: any */
+    struct geo_match *geo;               /* NULL: any */
 };
 
 #endif /* SLUICE_POLICY_ROUTE_MATCH_H */

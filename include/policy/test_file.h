@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "geo/database.h"
 #include "http/field.h"
 #include "policy/policy.h"
 #include "tls/client_certificate.h"
@@ -109,6 +110,8 @@ struct test_step {
     const struct tls_client *tls;    /* NULL: over plain HTTP */
     const struct given_token *token; /* NULL: none */
     const struct node *token_node;   /* of the claims */
+    const struct geo_facts *geo;     /* NULL: the databases are asked */
+    const struct node *geo_node;     /* of one of the facts */
 
     uint64_t takes_us; /* from when it is forwarded to the end of its answer */
     uint16_t status;   /* of the upstream's response; 0: there is no response */

@@ -67,6 +67,7 @@ struct evaluation_context {
     /* without a verifier: given_token counts as the request's; NULL: the request has none */
     bool takes_given_token;
     const struct given_token *given_token;
+    const struct geo_facts *given_geo; /* of the client; NULL: the policy's databases are asked */
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 

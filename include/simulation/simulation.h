@@ -21,6 +21,7 @@
 #include "store/memory_store.h"
 
 struct simulation;
+struct geo_facts;
 struct given_token;
 struct tls_client;
 
@@ -75,13 +76,19 @@ MUST_USE enum status simulation_new(const struct simulation_options *options,
 /* NULL is a no-op. */
 void simulation_free(struct simulation *simulation);
 
-/* A request of @peer at @now_us (us since the epoch), not before the latest time passed in, over
- * the connection of @tls; NULL: plain. @token: that it has; NULL: none. @head, which may have an
- * error, @tls and @token are borrowed for the call. STATUS_NO_MEMORY: no decision was made.
+/* Who sends a request. All of it is borrowed for the call. */
+struct simulation_client {
+    struct address peer;
+    const struct tls_client *tls;    /* over its connection; NULL: plain */
+    const struct given_token *token; /* that it has; NULL: none */
+    const struct geo_facts *geo;     /* of the client; NULL: the policy's databases are asked */
+};
+
+/* A request of @client at @now_us (us since the epoch), not before the latest time passed in.
+ * @head, which may have an error, is borrowed for the call. STATUS_NO_MEMORY: no decision was made.
  * STATUS_INVALID: the policy's calendars do not reach @now_us. */
 MUST_USE enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
-                                    const struct address *peer, const struct tls_client *tls,
-                                    const struct given_token *token, const struct head *head,
+                                    const struct simulation_client *client, const struct head *head,
                                     const struct simulation_future *future,
                                     struct simulation_answer *answer);
 

@@ -239,6 +239,26 @@ static void describe_connection(const struct connection_match *match, json_t **j
     describe_set(json, "client_cert", certificate);
 }
 
+static void describe_geo(json_t **json, const struct geo_match *match)
+{
+    json_t *countries = json_array();
+    json_t *asns = json_array();
+    for (size_t i = 0; i < match->n_countries; i++) {
+        describe_append(&countries, json_of_span(span_of(match->countries[i], GEO_COUNTRY_BYTES)));
+    }
+    for (size_t i = 0; i < match->n_asns; i++) {
+        describe_append(&asns, json_integer(match->asns[i]));
+    }
+    if (match->n_countries > 0) {
+        describe_set(json, "country", json_incref(countries));
+    }
+    if (match->n_asns > 0) {
+        describe_set(json, "asn", json_incref(asns));
+    }
+    json_decref(countries);
+    json_decref(asns);
+}
+
 static json_t *describe_match(const struct route_match *match)
 {
     json_t *json = json_object();
@@ -266,6 +286,9 @@ static json_t *describe_match(const struct route_match *match)
     }
     if (match->n_clients > 0) {
         describe_set(&json, "client", describe_prefixes(match->clients, match->n_clients));
+    }
+    if (match->geo != NULL) {
+        describe_geo(&json, match->geo);
     }
     if (match->connection != NULL) {
         describe_connection(match->connection, &json);

@@ -221,6 +221,27 @@ static bool read_client(struct reading *reading, const struct key_term *term, st
     return true;
 }
 
+/* *@fact: the canonical form of @value, a country or the number of an AS, in @canonical. */
+static bool read_fact(struct reading *reading, const struct key_term *term, struct span value,
+                      struct text *canonical, struct span *fact)
+{
+    char country[GEO_COUNTRY_BYTES];
+    uint32_t asn;
+    if (term->source == KEY_CLIENT_COUNTRY) {
+        if (!geo_country_parse(value, country)) {
+            return text_refuse(reading->problem, "client.country is two letters, as DE");
+        }
+        text_add(canonical, span_of(country, sizeof(country)));
+    } else {
+        if (!geo_asn_parse(value, &asn)) {
+            return text_refuse(reading->problem, "client.asn is the number of an AS, as 64496");
+        }
+        text_add_u64(canonical, asn);
+    }
+    *fact = text_span(canonical);
+    return true;
+}
+
 static bool write_value(struct reading *reading, const struct key_term *term, struct span value)
 {
     char buffer[ADDRESS_TEXT_MAX];
@@ -240,6 +261,10 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
         return text_refuse(reading->problem, "there is one global counter: global=all");
     }
     if (term->source == KEY_METHOD && !read_method(reading, &value)) {
+        return false;
+    }
+    if (KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_DATABASE &&
+        !read_fact(reading, term, value, &canonical, &value)) {
         return false;
     }
     if (term->source == KEY_GEOHASH && !geohash_is_cell(value, term->number)) {

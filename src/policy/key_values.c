@@ -55,6 +55,25 @@ static struct span read_client(const struct key_term *term, const struct request
     return text_span(&text);
 }
 
+static struct span read_country(const struct key_term *term, const struct request_view *request,
+                                char *buffer)
+{
+    (void)term;
+    (void)buffer;
+    return geo_country(&request->geo);
+}
+
+static struct span read_asn(const struct key_term *term, const struct request_view *request,
+                            char buffer[ADDRESS_TEXT_MAX])
+{
+    struct text text = text_of(buffer, ADDRESS_TEXT_MAX);
+    (void)term;
+    if (request->geo.asn != 0) {
+        text_add_u64(&text, request->geo.asn);
+    }
+    return text_span(&text);
+}
+
 static struct span read_certificate(const struct key_term *term, const struct request_view *request,
                                     char *buffer)
 {

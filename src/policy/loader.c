@@ -274,6 +274,7 @@ struct loading {
     enum care care;
     const struct policy *in_force; /* NULL: none */
     struct loader_files *files;    /* NULL: not wanted */
+    bool is_simulated;             /* CARE_TO_LOAD: databases of geo are read, where they can be */
 };
 
 /* Read the file of tenants, and add its errors. */
@@ -308,6 +309,10 @@ static enum status build(const struct loading *loading, const struct node *root,
         .path = loading->care != CARE_TO_LOAD ? loading->path : NULL,
         .in_force = loading->in_force,
         .files = loading->files,
+        .folder_of = loading->path,
+        .reads_databases =
+            loading->path != NULL && (loading->care != CARE_TO_LOAD || loading->is_simulated),
+        .may_lack_databases = loading->is_simulated,
     };
     status = compile_policy(spec, arena, diags, &options, built);
     if (status == STATUS_OK && diags->n_errors > 0) {
@@ -420,29 +425,38 @@ static enum status load_file(const struct loading *loading, struct policy **poli
 enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy **policy,
                                 struct diags *diags)
 {
-    const struct loading loading = {.path = path, .lookup = lookup_in_process, .now_us = now_us};
+    const struct loading loading = {
+        .path = path, .lookup = lookup_in_process, .now_us = now_us, .is_simulated = true};
     return load_file(&loading, policy, diags);
 }
 
 enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    return loader_load_file_at(path, clock_wall_us(), policy, diags);
+    const struct loading loading = {
+        .path = path, .lookup = lookup_in_process, .now_us = clock_wall_us()};
+    return load_file(&loading, policy, diags);
 }
 
 enum status loader_load_file_to_serve(const char *path, const struct policy *in_force,
                                       struct loader_files *files, struct policy **policy,
                                       struct diags *diags)
 {
-    const struct loading loading = {path,          lookup_in_process, clock_wall_us(),
-                                    CARE_TO_SERVE, in_force,          files};
+    const struct loading loading = {.path = path,
+                                    .lookup = lookup_in_process,
+                                    .now_us = clock_wall_us(),
+                                    .care = CARE_TO_SERVE,
+                                    .in_force = in_force,
+                                    .files = files};
     loader_files_free(files);
     return load_file(&loading, policy, diags);
 }
 
 enum status loader_check_file(const char *path, struct policy **policy, struct diags *diags)
 {
-    const struct loading loading = {path, lookup_in_process, clock_wall_us(), CARE_TO_CHECK, NULL,
-                                    NULL};
+    const struct loading loading = {.path = path,
+                                    .lookup = lookup_in_process,
+                                    .now_us = clock_wall_us(),
+                                    .care = CARE_TO_CHECK};
     return load_file(&loading, policy, diags);
 }
 

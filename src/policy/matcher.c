@@ -1,10 +1,13 @@
 #include "policy/matcher.h"
 
+#include <string.h>
+
 #include "http/grpc.h"
 #include "policy/parameters.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/route_index.h"
+#include "policy/route_rules.h"
 #include "tls/client_certificate.h"
 
 enum {
@@ -120,6 +123,39 @@ static bool has_ambiguous_parameter(const struct route_match *match,
 static bool client_matches(const struct route_match *match, const struct address *client)
 {
     return match->n_clients == 0 || address_is_in(client, match->clients, match->n_clients);
+}
+
+static bool country_matches(const struct geo_match *match, const struct geo_facts *facts)
+{
+    for (size_t i = 0; i < match->n_countries && facts->has_country; i++) {
+        if (memcmp(match->countries[i], facts->country, GEO_COUNTRY_BYTES) == 0) {
+            return true;
+        }
+    }
+    return match->n_countries == 0;
+}
+
+static bool asn_matches(const struct geo_match *match, const struct geo_facts *facts)
+{
+    size_t from = 0;
+    size_t to = match->n_asns;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (match->asns[middle] == facts->asn) {
+            return true;
+        }
+        if (match->asns[middle] < facts->asn) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return match->n_asns == 0;
+}
+
+static NEVER_INLINE bool geo_matches(const struct geo_match *match, const struct geo_facts *facts)
+{
+    return country_matches(match, facts) && asn_matches(match, facts);
 }
 
 static bool scheme_matches(const struct connection_match *match, const struct request_view *request)
@@ -240,6 +276,7 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
            method_matches(match, request->head->method) &&
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
            (match->connection == NULL || connection_matches(match->connection, request)) &&
+           (match->geo == NULL || geo_matches(match->geo, &request->geo)) &&
            (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
            (match->n_parameters == 0 || parameters_match(match, request)) &&
            (match->n_claims == 0 || claims_match(route, request));
@@ -600,6 +637,9 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
     }
     if (match->connection != NULL && !connection_matches(match->connection, request)) {
         return scheme_matches(match->connection, request) ? MATCH_CERTIFICATE : MATCH_SCHEME;
+    }
+    if (match->geo != NULL && !geo_matches(match->geo, &request->geo)) {
+        return country_matches(match->geo, &request->geo) ? MATCH_ASN : MATCH_COUNTRY;
     }
     *condition = failing_field(match, request->head);
     if (*condition != NULL) {

@@ -365,10 +365,11 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     const struct tls_client tls = {
         .certificate = has_certificate(&certificate) ? &certificate : NULL,
     };
+    const struct simulation_client client = {.peer = line->peer,
+                                             .tls = line->is_https ? &tls : NULL};
     for (size_t i = 0; i < replay->n_simulations; i++) {
-        const enum status status =
-            simulation_ask(replay->simulations[i], line->time_us, &line->peer,
-                           line->is_https ? &tls : NULL, NULL, &head, &future, &answers[i]);
+        const enum status status = simulation_ask(replay->simulations[i], line->time_us, &client,
+                                                  &head, &future, &answers[i]);
         if (status == STATUS_INVALID) {
             replay->statistics.n_beyond++;
             return STATUS_OK;

@@ -116,8 +116,7 @@ static void advance(struct simulation *simulation, uint64_t now_us)
 
 /* --- one request --- */
 
-static void evaluate(struct simulation *simulation, const struct address *peer,
-                     const struct tls_client *tls, const struct given_token *token,
+static void evaluate(struct simulation *simulation, const struct simulation_client *client,
                      const struct head *head, struct simulation_case *open)
 {
     const struct evaluation_context context = {
@@ -129,9 +128,10 @@ static void evaluate(struct simulation *simulation, const struct address *peer,
                 .left_out = simulation->options.left_out,
             },
         .own_name = simulation->options.own_name,
-        .tls = tls,
+        .tls = client->tls,
         .takes_given_token = simulation->options.knows_tokens,
-        .given_token = token,
+        .given_token = client->token,
+        .given_geo = client->geo,
         .trusts_peer = simulation->options.is_peer_trusted,
     };
     struct evaluation *evaluation = &simulation->evaluation;
@@ -140,7 +140,7 @@ static void evaluate(struct simulation *simulation, const struct address *peer,
     evaluation->view.client =
         (struct address){.family = ADDRESS_NONE}; /* of a head that is not read */
     simulation->next_slot += LIMITS_PER_ROUTE_MAX;
-    request_evaluate(&context, head, peer, evaluation);
+    request_evaluate(&context, head, &client->peer, evaluation);
 }
 
 static void read_cost(const struct cost_spec *cost, const struct simulation_future *future,
@@ -296,8 +296,7 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
 }
 
 enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
-                           const struct address *peer, const struct tls_client *tls,
-                           const struct given_token *token, const struct head *head,
+                           const struct simulation_client *client, const struct head *head,
                            const struct simulation_future *future, struct simulation_answer *answer)
 {
     enum status status = STATUS_OK;
@@ -307,7 +306,7 @@ enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
     if (open == NULL) {
         return STATUS_NO_MEMORY;
     }
-    evaluate(simulation, peer, tls, token, head, open);
+    evaluate(simulation, client, head, open);
     if (!answer_request(simulation, open, future, answer, &status)) {
         inflight_heap_give_back(&simulation->inflight, open);
     }

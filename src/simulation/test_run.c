@@ -564,9 +564,10 @@ static enum status ask(struct test_run *test_run, const struct test_step *step, 
         .n_fields = step->n_answer_fields,
     };
     struct head head;
+    const struct simulation_client client = {
+        .peer = step->from, .tls = step->tls, .token = step->token, .geo = step->geo};
     read_head(test_run, step, &head);
-    return simulation_ask(test_run->simulation, at_us, &step->from, step->tls, step->token, &head,
-                          &future, answer);
+    return simulation_ask(test_run->simulation, at_us, &client, &head, &future, answer);
 }
 
 static enum status run_request(struct test_run *test_run, const struct test_step *step,

@@ -56,6 +56,7 @@ static bool has_plain_term(const struct search *search, const struct key_term *t
     case KEY_FROM_TOKEN:
         return false;
     case KEY_FROM_ADDRESS:
+    case KEY_FROM_DATABASE:
     case KEY_FROM_PATH:
     case KEY_FROM_METHOD:
     case KEY_FROM_POSITION:

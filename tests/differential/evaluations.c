@@ -151,9 +151,10 @@ static void ask_simulation(struct simulation *simulation, const struct address *
         .takes_us = one_in(2) ? 0 : UINT64_C(3600000000),
     };
     uint64_t seconds;
-    ck_assert_int_eq(
-        simulation_ask(simulation, clock_wall_us(), peer, NULL, NULL, head, &future, answer),
-        STATUS_OK);
+    ck_assert_int_eq(simulation_ask(simulation, clock_wall_us(),
+                                    &(struct simulation_client){.peer = *peer}, head, &future,
+                                    answer),
+                     STATUS_OK);
     begin(&by_simulation);
     if (head->error.status == 0) {
         report_client(&by_simulation, &answer->client);

@@ -22,7 +22,7 @@ CHAPTERS = {
     "QUEUE": ("upstreams", "queue."), "BUFFER": ("upstreams", "buffer."), "LIMIT": ("limits", ""),
     "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "ROUTE_LIMIT": ("routes", "limits."), "COST": ("cost", ""), "EDITS": ("request and response", ""), "REQUEST_EDITS": ("request and response", ""),
-    "REQUEST_FIELD": ("request and response", "set."), "JWT": ("jwt", ""), "ROUTE_JWT": ("routes", "jwt."), "MATCH": ("match", ""), "CERTIFICATE_MATCH": ("match", "client_cert."), "RESPOND": ("respond", ""), "REDIRECT": ("respond", "redirect."), "MISSING": ("limits", "missing."), "CORS": ("cors", ""),
+    "REQUEST_FIELD": ("request and response", "set."), "JWT": ("jwt", ""), "GEO": ("geo", ""), "ROUTE_JWT": ("routes", "jwt."), "MATCH": ("match", ""), "CERTIFICATE_MATCH": ("match", "client_cert."), "RESPOND": ("respond", ""), "REDIRECT": ("respond", "redirect."), "MISSING": ("limits", "missing."), "CORS": ("cors", ""),
 }
 TESTS_TABLES = "src/policy/tests/sections_test.c"
 TESTS_MANUAL = "docs/testing-policies.md"

@@ -8,7 +8,7 @@ import sys
 
 import tree
 
-FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "http2": 2, "policy": 3, "store": 3,
+FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "geo": 2, "http2": 2, "policy": 3, "store": 3,
           "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
 
 # The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
@@ -29,6 +29,7 @@ THIRD_PARTY = (
     (r"nghttp2/.*", r"src/http2/.*"),
     (r"openssl/.*", r"src/(tls|jwt)/.*"),
     (r"sodium\.h", r"src/base/.*"),
+    (r"maxminddb\.h", r"src/geo/.*"),
     (r"jansson\.h", r"src/(admin|app|jwt)/.*|src/policy/(description|yaml_text)\.c"),
     (r"curl/.*", r"src/app/(ctl/.*|serve/jwks_fetch\.c)"),
 )

@@ -113,6 +113,18 @@ static bool add_hops(const struct client_walk *walk, json_t *client)
     return is_sound;
 }
 
+/* What the databases know of the client, as far as the policy reads it; null: nothing. */
+static bool add_geo(const struct explanation *explanation, json_t *client)
+{
+    const unsigned read = explanation->policy->geo.facts;
+    const struct geo_facts *facts = &explanation->given.evaluation.view.geo;
+    return ((read & GEO_COUNTRY) == 0 ||
+            set(client, "country",
+                facts->has_country ? json_of(geo_country(facts)) : json_null())) &&
+           ((read & GEO_ASN) == 0 ||
+            set(client, "asn", facts->asn != 0 ? json_integer(facts->asn) : json_null()));
+}
+
 static bool add_client(const struct explanation *explanation, json_t *root)
 {
     const struct given_request *given = &explanation->given;
@@ -124,7 +136,8 @@ static bool add_client(const struct explanation *explanation, json_t *root)
            set(client, "peer_is_trusted", json_boolean(walk->peer_is_trusted)) &&
            set(client, "field",
                walk->n_hops > 0 ? json_of(field_name(walk->field)) : json_null()) &&
-           add_hops(walk, client) && set_number(client, "not_looked_at", walk->n_left);
+           add_geo(explanation, client) && add_hops(walk, client) &&
+           set_number(client, "not_looked_at", walk->n_left);
 }
 
 /* --- routes --- */
@@ -136,7 +149,8 @@ static bool add_routes(const struct explanation *explanation, json_t *root)
         [MATCH_HOST] = "host",     [MATCH_CLIENT] = "client",
         [MATCH_FIELD] = "header",  [MATCH_PARAMETER] = "query",
         [MATCH_SCHEME] = "scheme", [MATCH_CERTIFICATE] = "client_cert",
-        [MATCH_CLAIM] = "jwt",
+        [MATCH_CLAIM] = "jwt",     [MATCH_COUNTRY] = "country",
+        [MATCH_ASN] = "asn",
     };
     const struct route *taken = explanation->given.evaluation.route;
     json_t *routes = json_array();

@@ -193,10 +193,27 @@ static void put_walk(const struct explanation *explanation, FILE *out)
     }
 }
 
+/* What the databases know of the client, as far as the policy reads it. */
+static void put_geo(const struct explanation *explanation, FILE *out)
+{
+    const unsigned read = explanation->policy->geo.facts;
+    const struct geo_facts *facts = &explanation->given.evaluation.view.geo;
+    if ((read & GEO_COUNTRY) != 0) {
+        const struct span country = geo_country(facts);
+        fprintf(out, ", country %.*s", SPAN_ARGS(country.len > 0 ? country : SPAN("unknown")));
+    }
+    if ((read & GEO_ASN) != 0 && facts->asn != 0) {
+        fprintf(out, ", AS%" PRIu32, facts->asn);
+    } else if ((read & GEO_ASN) != 0) {
+        fputs(", AS unknown", out);
+    }
+}
+
 static void put_client(const struct explanation *explanation, FILE *out)
 {
     explain_text_begin(out, "client");
     put_address(out, &explanation->given.evaluation.view.client);
+    put_geo(explanation, out);
     fputc('\n', out);
     if (explanation->walk.peer_is_trusted) {
         put_walk(explanation, out);
@@ -263,6 +280,12 @@ static void put_mismatch(const struct route *route, const struct explained_route
         break;
     case MATCH_CLIENT:
         fputs("no: the client is in none of its prefixes", out);
+        break;
+    case MATCH_COUNTRY:
+        fputs("no: the client is in none of its countries", out);
+        break;
+    case MATCH_ASN:
+        fputs("no: the client is in none of its autonomous systems", out);
         break;
     case MATCH_SCHEME:
         fprintf(out, "no: the connection is %s TLS",

@@ -14,7 +14,7 @@
 #include "base/diag.h"
 #include "base/status.h"
 #include "limit/calendar.h"
-#include "policy/files.h"
+#include "policy/compile/compile_options.h"
 #include "policy/load/name_index.h"
 #include "policy/load/spec.h"
 #include "policy/policy.h"
@@ -24,13 +24,6 @@
 struct compiled_calendar {
     enum calendar_unit unit;
     struct span zone;
-};
-
-struct compile_options {
-    uint64_t now_us;  /* since the epoch: calendars begin at it, and certificates are valid then */
-    const char *path; /* of the policy; NULL: the files that it names are not read */
-    const struct policy *in_force; /* that it takes the place of; NULL: none */
-    struct loader_files *files;    /* gets the files that are read; NULL: not wanted */
 };
 
 struct compiler {
@@ -64,6 +57,10 @@ void compile_upstreams(struct compiler *compiler);
 /* The `buffer` at @node of an upstream or a route, read into @spec. NULL: it is not given. */
 struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
                                   const struct node *node);
+/* The databases of addresses. */
+void compile_geo(struct compiler *compiler);
+/* What reads them; after routes. */
+void compile_geo_readers(struct compiler *compiler);
 /* Whose tokens count; before what reads claims. */
 void compile_jwt(struct compiler *compiler);
 void compile_limits(struct compiler *compiler);
@@ -151,7 +148,7 @@ uint16_t compile_claim(struct compiler *compiler, struct span path, const struct
 
 /* --- helpers --- */
 
-/* The path of the file that @text names, in @arena. NULL: no memory. The policy has a path. */
+/* The path of the file that @text names, in @arena. NULL: no memory. folder_of is set. */
 const char *compile_file_path(struct compiler *compiler, const struct spec_text *text,
                               struct arena *arena);
 /* The same, as long as the compilation; the file is kept for watching it. */

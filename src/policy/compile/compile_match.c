@@ -1,5 +1,6 @@
 #include "policy/compile/compile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
@@ -309,6 +310,50 @@ static void compile_connection(struct compiler *compiler, const struct spec_matc
     compile_facts(compiler, &spec->certificate, match->connection);
 }
 
+static int compare_asns(const void *a, const void *b)
+{
+    const uint32_t first = *(const uint32_t *)a;
+    const uint32_t second = *(const uint32_t *)b;
+    return first < second ? -1 : first > second;
+}
+
+static void check_number(struct compiler *compiler, const struct section_items *items,
+                         const char *key, size_t max)
+{
+    refuse_empty(compiler, items, key);
+    if (items->n_items > max) {
+        node_error(compiler->diags, items->node, "%s has more than %zu values", key, max);
+    }
+}
+
+static void compile_geo_match(struct compiler *compiler, const struct spec_match *spec,
+                              struct route_match *match)
+{
+    const struct spec_country *countries = spec->countries.items;
+    const struct spec_asn *asns = spec->asns.items;
+    struct geo_match *geo = compile_alloc(compiler, 1, sizeof(*geo));
+    check_number(compiler, &spec->countries, "country", MATCH_COUNTRIES_MAX);
+    check_number(compiler, &spec->asns, "asn", MATCH_ASNS_MAX);
+    if (geo == NULL || (spec->countries.node == NULL && spec->asns.node == NULL)) {
+        return;
+    }
+    geo->countries = compile_alloc(compiler, spec->countries.n_items, sizeof(*geo->countries));
+    geo->asns = compile_alloc(compiler, spec->asns.n_items, sizeof(*geo->asns));
+    if (geo->countries == NULL || geo->asns == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < spec->countries.n_items; i++) {
+        memcpy(geo->countries[geo->n_countries], countries[i].letters, GEO_COUNTRY_BYTES);
+        geo->n_countries += countries[i].node != NULL;
+    }
+    for (size_t i = 0; i < spec->asns.n_items; i++) {
+        geo->asns[geo->n_asns] = asns[i].number;
+        geo->n_asns += asns[i].node != NULL;
+    }
+    qsort(geo->asns, geo->n_asns, sizeof(*geo->asns), compare_asns);
+    match->geo = geo;
+}
+
 void compile_match(struct compiler *compiler, const struct spec_match *spec, struct route *route)
 {
     struct route_match *match = &route->match;
@@ -321,6 +366,7 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     compile_query(compiler, &spec->query, match);
     compile_claims(compiler, &spec->claims, match);
     compile_connection(compiler, spec, match);
+    compile_geo_match(compiler, spec, match);
     refuse_empty(compiler, &spec->clients, "client");
     match->clients = compile_prefixes(compiler, &spec->clients);
     match->n_clients = spec->clients.n_items;

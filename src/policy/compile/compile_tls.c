@@ -51,7 +51,7 @@ static void keep_file(void *context, const char *path)
 const char *compile_file_path(struct compiler *compiler, const struct spec_text *text,
                               struct arena *arena)
 {
-    const char *own = compiler->options->path;
+    const char *own = compiler->options->folder_of;
     const char *slash = text->text.data[0] == '/' ? NULL : strrchr(own, '/');
     const size_t folder = slash != NULL ? (size_t)(slash - own) + 1 : 0;
     char *path = arena_calloc(arena, folder + text->text.len + 1, 1);

@@ -234,5 +234,5 @@ bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
                          is_same_field) &&
            covers_values(wide->parameters, wide->n_parameters, narrow->parameters,
                          narrow->n_parameters, is_same_parameter) &&
-           wide->n_claims == 0;
+           wide->n_claims == 0 && wide->geo == NULL;
 }

@@ -55,6 +55,7 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
 {
     switch (KEY_SOURCE_ROWS[term->source].origin) {
     case KEY_FROM_ADDRESS:
+    case KEY_FROM_DATABASE:
     case KEY_FROM_CERTIFICATE:
     case KEY_FROM_TOKEN:
     case KEY_FROM_POLICY:

@@ -326,6 +326,12 @@ static const struct section_field CERTIFICATE_MATCH_FIELDS[] = {
 static const struct value_type CERTIFICATE_MATCH_TYPE =
     SHORT_SECTION_TYPE(CERTIFICATE_MATCH_FIELDS, struct spec_certificate_match, "shown");
 
+static const struct section_field GEO_FIELDS[] = {
+    {"database", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_geo, databases), NULL, KEY_REQUIRED,
+     "files in the MaxMind DB format, the first that knows a country or an AS counts"},
+};
+static const struct value_type GEO_TYPE = SECTION_TYPE(GEO_FIELDS, struct spec_geo);
+
 static const struct section_field MATCH_FIELDS[] = {
     {"path", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_match, paths), NULL, KEY_OPTIONAL,
      "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
@@ -348,6 +354,10 @@ static const struct section_field MATCH_FIELDS[] = {
      "words of scope"},
     {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
      "addresses or prefixes, one of which the client must be in"},
+    {"country", SHAPE_LIST, &VALUE_COUNTRY, offsetof(struct spec_match, countries), NULL,
+     KEY_OPTIONAL, "countries, one of which the databases of geo say of the client's address"},
+    {"asn", SHAPE_LIST, &VALUE_ASN, offsetof(struct spec_match, asns), NULL, KEY_OPTIONAL,
+     "autonomous systems, one of which they say of it"},
     {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_match, scheme), "any", KEY_OPTIONAL,
      "any, http or https: whether the client's connection is over TLS"},
     {"client_cert", SHAPE_ONE, &CERTIFICATE_MATCH_TYPE, offsetof(struct spec_match, certificate),
@@ -573,6 +583,8 @@ static const struct section_field POLICY_FIELDS[] = {
      KEY_OPTIONAL, "what routes need not say"},
     {"jwt", SHAPE_MAP, &SECTIONS_JWT, offsetof(struct spec_policy, jwt), NULL, KEY_OPTIONAL,
      "whose tokens count, and how they are verified, by name"},
+    {"geo", SHAPE_ONE, &GEO_TYPE, offsetof(struct spec_policy, geo), NULL, KEY_OPTIONAL,
+     "which country and autonomous system addresses are of"},
     {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
      "reload when the file changes"},
     {"tenants", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_policy, tenants), NULL, KEY_OPTIONAL,

@@ -23,14 +23,15 @@ struct spec_certificate_match {
 
 struct spec_match {
     struct section_position position;
-    struct section_items paths;   /* struct spec_text */
-    struct section_items hosts;   /* struct spec_text */
-    struct section_items methods; /* struct spec_text */
-    struct section_items headers; /* struct section_list of struct spec_text */
-    struct section_items query;   /* struct section_list of struct spec_text */
-    struct section_items claims;  /* struct section_list of struct spec_text */
-    struct section_items clients; /* struct address_prefix */
-    int scheme;                   /* enum scheme_match */
+    struct section_items paths;           /* struct spec_text */
+    struct section_items hosts;           /* struct spec_text */
+    struct section_items methods;         /* struct spec_text */
+    struct section_items headers;         /* struct section_list of struct spec_text */
+    struct section_items query;           /* struct section_list of struct spec_text */
+    struct section_items claims;          /* struct section_list of struct spec_text */
+    struct section_items clients;         /* struct address_prefix */
+    struct section_items countries, asns; /* struct spec_country, struct spec_asn */
+    int scheme;                           /* enum scheme_match */
     struct spec_certificate_match certificate;
     bool ignore_case;
     int encoded_slash; /* 1: allow */
@@ -173,13 +174,12 @@ struct spec_policy {
     struct spec_endpoint upstream; /* short form */
     struct section_items limit;    /* short form: struct spec_rate */
     struct section_items jwt;      /* struct spec_jwt */
+    struct spec_geo geo;
     struct section_items upstreams;
     struct section_items limits;
     struct spec_defaults defaults;
     struct section_items routes;
 };
-
-/* --- the tables --- */
 
 /* The whole file; read into a struct spec_policy. */
 extern const struct value_type SECTIONS_POLICY;
@@ -190,10 +190,9 @@ extern const struct value_type SECTIONS_UPSTREAM;
 extern const struct value_type SECTIONS_LIMIT;
 extern const struct value_type SECTIONS_ROUTE;
 
-/* `buffer` of an upstream and of a route: struct spec_buffer. */
+/* `buffer` of an upstream and of a route, the store, the admin API: struct spec_buffer, spec_store,
+ * spec_admin. */
 extern const struct value_type SECTIONS_BUFFER;
-
-/* The store, the admin API: struct spec_store, spec_admin. */
 extern const struct value_type SECTIONS_STORE;
 extern const struct value_type SECTIONS_ADMIN;
 

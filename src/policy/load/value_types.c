@@ -39,6 +39,18 @@ bool value_parse_number(const struct value_input *input, void *out)
     return true;
 }
 
+static bool parse_country(const struct value_input *input, void *out)
+{
+    return geo_country_parse(input->text, out) ||
+           text_refuse(input->problem, "must be two letters, as ISO 3166-1 has them: DE");
+}
+
+static bool parse_asn(const struct value_input *input, void *out)
+{
+    return geo_asn_parse(input->text, out) ||
+           text_refuse(input->problem, "must be the number of an AS, 1 to 4294967295");
+}
+
 bool value_parse_duration(const struct value_input *input, void *out)
 {
     uint64_t us = 0;
@@ -414,6 +426,21 @@ const struct value_type VALUE_SECRET = {
     .bytes = sizeof(struct spec_text),
     .has_node = true,
     .is_secret = true,
+};
+const struct value_type VALUE_COUNTRY = {
+    .noun = "a country as two letters, such as DE",
+    VALUE_WITH_NODE(struct spec_country, letters),
+    .parse = parse_country,
+    .pattern = "^[A-Za-z]{2}$",
+};
+const struct value_type VALUE_ASN = {
+    .noun = "the number of an autonomous system, such as 64496",
+    VALUE_WITH_NODE(struct spec_asn, number),
+    .parse = parse_asn,
+    .min = 1,
+    .max = UINT32_MAX,
+    .form = FORM_NUMBER,
+    .pattern = "^[Aa][Ss][0-9]+$",
 };
 const struct value_type VALUE_FILE = VALUE_STRING_TYPE("the path of a file", check_file);
 const struct value_type VALUE_FILE_OR_URL = {

@@ -20,6 +20,8 @@ extern const struct value_type VALUE_CONTENT_TYPE; /* struct spec_text: a header
 extern const struct value_type VALUE_METHOD;       /* struct spec_text: a token */
 extern const struct value_type VALUE_PROTOCOL;     /* struct spec_text: as in Upgrade */
 extern const struct value_type VALUE_LOG_TARGET;   /* struct spec_text: stdout, syslog or a file */
+extern const struct value_type VALUE_COUNTRY;      /* struct spec_country */
+extern const struct value_type VALUE_ASN;          /* struct spec_asn */
 extern const struct value_type VALUE_FILE;         /* struct spec_text: the path of a file */
 extern const struct value_type VALUE_FILE_OR_URL;  /* likewise, or a URL */
 extern const struct value_type VALUE_SHARE;        /* uint32_t: ppm */

@@ -203,6 +203,21 @@ static void build_token(struct builder *builder, const struct section_items *ite
     step->token_node = items->node;
 }
 
+static void build_geo(struct builder *builder, const struct spec_step *spec, struct test_step *step)
+{
+    step->geo_node = spec->country.node != NULL ? spec->country.node : spec->asn.node;
+    if (step->geo_node == NULL) {
+        return;
+    }
+    struct geo_facts *facts = alloc(builder, 1, sizeof(*facts));
+    if (facts != NULL) {
+        facts->asn = spec->asn.number;
+        facts->has_country = spec->country.node != NULL;
+        memcpy(facts->country, spec->country.letters, sizeof(facts->country));
+    }
+    step->geo = facts;
+}
+
 static void build_request(struct builder *builder, const struct spec_step *spec,
                           struct test_step *step)
 {
@@ -212,6 +227,7 @@ static void build_request(struct builder *builder, const struct spec_step *spec,
     step->host = host_of(builder, spec);
     build_connection(builder, spec, step);
     build_token(builder, &spec->claims, step);
+    build_geo(builder, spec, step);
     step->is_http2 =
         (node_find(spec->position.node, SPAN("version")) != NULL ? spec->version
                                                                  : defaults->version) == 1;
@@ -408,6 +424,17 @@ static void check_token(const struct names *names, const struct test_step *step)
     }
 }
 
+/* Likewise of what is said of the client's address. */
+static void check_geo(const struct names *names, const struct test_step *step)
+{
+    const unsigned read = names->policy->geo.facts;
+    if (step->geo != NULL && ((step->geo->has_country && (read & GEO_COUNTRY) == 0) ||
+                              (step->geo->asn != 0 && (read & GEO_ASN) == 0))) {
+        node_error(names->diags, step->geo_node, "the policy does not read the %s of clients",
+                   step->geo->has_country && (read & GEO_COUNTRY) == 0 ? "country" : "AS");
+    }
+}
+
 void test_file_check(const struct test_file *file, const struct policy *policy, struct diags *diags)
 {
     const struct names names = {.policy = policy, .diags = diags};
@@ -415,6 +442,7 @@ void test_file_check(const struct test_file *file, const struct policy *policy, 
         for (size_t j = 0; j < file->tests[i].n_steps; j++) {
             check_expect(&names, &file->tests[i].steps[j].expect);
             check_token(&names, &file->tests[i].steps[j]);
+            check_geo(&names, &file->tests[i].steps[j]);
         }
     }
 }

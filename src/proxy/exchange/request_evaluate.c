@@ -30,6 +30,16 @@ static enum evaluation_result fail(struct evaluation *evaluation)
     return end(evaluation, EVALUATION_FAILED, 503, status_text(STATUS_NO_MEMORY));
 }
 
+static NEVER_INLINE void find_geo(const struct evaluation_context *context,
+                                  struct request_view *view)
+{
+    if (context->given_geo != NULL) {
+        view->geo = *context->given_geo;
+    } else {
+        policy_find_geo(context->admission.policy, &view->client, &view->geo);
+    }
+}
+
 /* False: no memory. */
 static bool fill_view(const struct evaluation_context *context, const struct head *head,
                       const struct address *peer, struct evaluation *evaluation)
@@ -42,6 +52,9 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     view->client = client_address_find(policy, peer, head);
     view->peer_is_trusted = context->trusts_peer ||
                             address_is_in(peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    if (UNLIKELY(policy->geo.facts != 0)) {
+        find_geo(context, view);
+    }
     view->token = NULL;
     view->claims = NULL;
     view->is_token_refused = false;

@@ -56,9 +56,10 @@ static enum simulation_verdict ask(uint64_t after_us, const char *path, uint16_t
     const struct simulation_future future = {.status = status, .takes_us = takes_us};
     struct head head = {.method = SPAN("GET"), .minor = 1};
     ck_assert_ptr_null(target_parse(span_of_text(path), head.method, &head.target));
-    ck_assert_int_eq(
-        simulation_ask(simulation, NOW_US + after_us, &peer, NULL, NULL, &head, &future, &answer),
-        STATUS_OK);
+    ck_assert_int_eq(simulation_ask(simulation, NOW_US + after_us,
+                                    &(struct simulation_client){.peer = peer}, &head, &future,
+                                    &answer),
+                     STATUS_OK);
     return answer.verdict;
 }
 
@@ -142,9 +143,10 @@ START_TEST(a_request_that_may_go_no_further_is_charged_and_answered_here)
                             .max_forwards = REQUESTS[i].max_forwards};
         begin(NULL);
         ck_assert_ptr_null(target_parse(SPAN("/rate"), head.method, &head.target));
-        ck_assert_int_eq(
-            simulation_ask(simulation, NOW_US, &peer, NULL, NULL, &head, &future, &answer),
-            STATUS_OK);
+        ck_assert_int_eq(simulation_ask(simulation, NOW_US,
+                                        &(struct simulation_client){.peer = peer}, &head, &future,
+                                        &answer),
+                         STATUS_OK);
         ck_assert_int_eq(answer.verdict, SIMULATION_ALLOWED);
         ck_assert_uint_eq(answer.status, REQUESTS[i].status);
         ck_assert_uint_eq(answer.admission->charges[0].verdict.remaining, 1);
@@ -171,9 +173,10 @@ START_TEST(requests_under_way_are_bounded)
         const struct simulation_future future = {.status = 200, .takes_us = 3600 * (uint64_t)S};
         struct head head = {.method = SPAN("GET"), .minor = 1};
         ck_assert_ptr_null(target_parse(SPAN("/slots"), head.method, &head.target));
-        ck_assert_int_eq(
-            simulation_ask(simulation, NOW_US, &peer, NULL, NULL, &head, &future, &answer),
-            STATUS_OK);
+        ck_assert_int_eq(simulation_ask(simulation, NOW_US,
+                                        &(struct simulation_client){.peer = peer}, &head, &future,
+                                        &answer),
+                         STATUS_OK);
         ck_assert_int_eq(answer.verdict, SIMULATION_ALLOWED);
     }
     ck_assert_uint_eq(simulation_early_ends(simulation), 3);
