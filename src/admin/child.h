@@ -89,6 +89,8 @@ void child_abandon(struct child *child);
  * above those of a child's files. -1: none can be had. */
 MUST_USE int child_file_of(struct span contents);
 
+void child_file_close(int fd);
+
 /* The path by which a child opens file @index of its order. */
 const char *child_file_path(size_t index);
 

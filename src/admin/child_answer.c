@@ -10,6 +10,8 @@
 #include "policy/loader.h"
 
 enum {
+    WORDS_BYTES_MAX = 480,                     /* of a line that is shown */
+    SHOWN_BYTES_MAX = 4 * WORDS_BYTES_MAX + 1, /* escaped, with a NUL */
     EXIT_OF_SUCCESS = 0,
     EXIT_OF_REFUSAL = 3, /* sluice explain: the request would be refused */
 };
@@ -64,26 +66,38 @@ static bool is_of_use(struct span line)
            !span_starts_with(line, SPAN("see sluice "));
 }
 
+/* Write @words, cut and with what is not printable escaped, to @shown. */
+static struct span show(struct span words, char shown[SHOWN_BYTES_MAX])
+{
+    struct text text = text_of(shown, SHOWN_BYTES_MAX - 1);
+    words.len = words.len < WORDS_BYTES_MAX ? words.len : WORDS_BYTES_MAX;
+    text_add_printable(&text, words);
+    shown[text.len] = '\0';
+    return text_span(&text);
+}
+
 static void answer_words(struct admin_request *request, struct span errors)
 {
-    char detail[ADMIN_DETAIL_BYTES_MAX];
-    struct text text = text_of(detail, sizeof(detail) - 1);
+    char detail[SHOWN_BYTES_MAX] = "";
+    char shown[SHOWN_BYTES_MAX];
     struct span rest = errors;
     struct span line;
     json_t *messages = json_array();
     uint16_t status = 400;
     while (span_split(&rest, '\n', &line)) {
+        if (!is_of_use(line)) {
+            continue;
+        }
         const struct span words = words_of(line);
-        if (is_of_use(line)) {
-            describe_append(&messages, json_of_span(words));
-            text_add_printable(&text, text.len == 0 ? words : span_of(NULL, 0));
+        describe_append(&messages, json_of_span(show(words, shown)));
+        if (detail[0] == '\0') {
+            (void)show(words, detail);
         }
         status = find_end(words, SPAN("out of memory")) > 0 ? 422 : status;
     }
-    detail[text.len] = '\0';
     answer_note(request, "%s", detail);
     answer_problem_with(request, status, json_pack("{so}", "messages", messages),
-                        text.len > 0 ? detail : "the request cannot be done");
+                        detail[0] != '\0' ? detail : "the request cannot be done");
 }
 
 /* --- the outcome --- */

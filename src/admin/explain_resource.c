@@ -1,8 +1,6 @@
 /* POST /v1/explain: what `sluice explain --json` says of a request under the policy in force. A
  * child process says it: it takes as long as loading the policy. */
 
-#include <unistd.h>
-
 #include "admin/child.h"
 #include "admin/child_answer.h"
 #include "admin/child_arguments.h"
@@ -55,7 +53,7 @@ static enum status start(struct admin_request *request, char *const *arguments)
     };
     struct child *child;
     const enum status status = child_start(&request->admin->children, &order, &child);
-    close(file);
+    child_file_close(file);
     if (status == STATUS_OK) {
         request->admin->n_asking_children++;
         request->context = child;

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "admin/child.h"
 #include "admin/child_answer.h"
@@ -277,7 +276,7 @@ static enum status start(struct admin_request *request, struct wish *wish)
     }
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         if (files[i] >= 0) {
-            close(files[i]);
+            child_file_close(files[i]);
         }
     }
     return status;
