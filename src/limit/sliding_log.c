@@ -14,7 +14,7 @@
  *
  * A @now earlier than the newest entry counts as no time passed. After a step back of more than a
  * second, the entries dated after now become one entry dated now. Time linear in the entries that
- * leave the window and in the cost, independent of those that stay. */
+ * leave the window, independent of those that stay and of the cost. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #include "limit/algorithms.h"
 #include "limit/inner.h"
 
-enum { ENTRIES_LEFT_MAX = 8 };
+enum { ENTRIES_LEFT_MAX = 8, ENTRIES_WALKED_MAX = 56 };
 
 struct sliding_log_entry {
     uint32_t at_low; /* ticks, in two 32-bit halves so that an entry has 12 bytes */
@@ -131,14 +131,36 @@ static size_t state_bytes(const void *state, const struct limit_params *params,
     return (sizeof(struct sliding_log) + n * sizeof(struct sliding_log_entry) + 7) & ~(size_t)7;
 }
 
-/* Ticks until @cost units, at most the rate, pass: until enough of the oldest have left. */
+/* The earliest entry with which enough can have left, where the entries from @i on have @units
+ * units, of which @wanted must leave: each has one at least, so the first k of them have at most k
+ * and what all have above one. Exact where each has one. */
+static uint32_t earliest_of(const struct snapshot *snapshot, uint32_t i, uint64_t units,
+                            uint64_t wanted)
+{
+    const uint32_t end = snapshot->first + snapshot->n;
+    const uint64_t above_one = units > end - i ? units - (end - i) : 0;
+    const uint64_t n_leave = wanted > above_one + 1 ? wanted - above_one : 1;
+    return n_leave < end - i ? i + (uint32_t)n_leave - 1 : end - 1;
+}
+
+/* Ticks until @cost units, at most the rate, pass: until enough of the oldest have left. A request
+ * may cost as much as thousands of entries, and a plan may be smaller than what was used under
+ * another; each denial must not read them all. So beyond ENTRIES_WALKED_MAX entries it is the
+ * earliest time at which that can be. */
 static uint64_t passes_after(const struct sliding_log *log, const struct limit_params *params,
                              const struct snapshot *snapshot, uint64_t cost)
 {
+    const uint32_t end = snapshot->first + snapshot->n;
     uint64_t units = snapshot->units;
     uint64_t leaves = snapshot->now;
-    for (uint32_t i = snapshot->first; units + cost > params->rate; i++) {
+    uint32_t i = snapshot->first;
+    while (units + cost > params->rate && i < end && i - snapshot->first < ENTRIES_WALKED_MAX) {
         units -= log->entries[i].units;
+        leaves = leaves_at(&log->entries[i], params, snapshot->now);
+        i++;
+    }
+    if (units + cost > params->rate && i < end) {
+        i = earliest_of(snapshot, i, units, units + cost - params->rate);
         leaves = leaves_at(&log->entries[i], params, snapshot->now);
     }
     return leaves - snapshot->now + snapshot->still;

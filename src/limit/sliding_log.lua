@@ -11,6 +11,7 @@ state  a table: now = ticks, units = of the entries in the window, first = the o
 cost   units, >= 0; 0 asks only
 ]]
 local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
+local LOG_WALK = 56 -- entries summed up to tell when units pass: the first three chunks
 local LOG_LEFT = 8 -- as many entries that have left stay in the list until the next charge
 
 local function read_entry(packed)
@@ -46,13 +47,30 @@ local function log_entry(state, i)
   return at < state.now and at or state.now, state.costs[i]
 end
 
--- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. (What
--- another program wrote need not be in order, nor its sum be right: the wait is a tick at least.)
+-- The time, at most now, of the entry at index i alone, which is at most the newest.
+local function log_time(state, i)
+  local at = state.ats[i]
+  if not at then
+    at, state.costs[i] = read_entry(redis.call('LINDEX', state.key, i - state.dropped))
+    state.ats[i] = at
+  end
+  return at < state.now and at or state.now
+end
+
+-- Ticks until cost units, at most the rate, pass: until enough of the oldest have left. Beyond
+-- LOG_WALK entries the earliest time at which that can be, as sliding_log.c says. (What another
+-- program wrote need not be in order, nor its sum be right: the wait is a tick at least.)
 local function log_passes_after(state, cost)
   local units, i, at, gone = state.units, state.first, state.now - state.period, 0
-  while units + cost > state.rate and i <= state.n do
+  local last = math.min(state.n, state.first + LOG_WALK - 1)
+  while units + cost > state.rate and i <= last do
     at, gone = log_entry(state, i)
     units, i = units - gone, i + 1
+  end
+  if units + cost > state.rate and i <= state.n then
+    local above_one = math.max(units - (state.n - i + 1), 0)
+    local n_leave = math.max(units + cost - state.rate - above_one, 1)
+    at = log_time(state, math.min(i + n_leave - 1, state.n))
   end
   return math.max(at + state.period - state.now, 1) + state.still
 end

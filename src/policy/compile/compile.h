@@ -115,8 +115,11 @@ void compile_parameters(struct compiler *compiler, const struct spec_limit *spec
 struct limit_spec compile_limit_spec(const struct spec_limit *spec,
                                      const struct spec_rate *spec_rate);
 
-/* The calendar of a rate of @spec, for a limit with is_calendar. NULL: the zone is unknown, which
- * compile_parameters() reports, or no memory. */
+/* Warn of @rate, of a limit or a plan, where a sliding_log stores very many requests of a key. */
+void compile_warn_of_log(struct compiler *compiler, const struct spec_limit *spec,
+                         const struct spec_rate *rate);
+
+/* The calendar of a rate of @spec, with is_calendar. NULL: no memory, or the zone was reported. */
 const struct calendar *compile_calendar(struct compiler *compiler, const struct spec_limit *spec,
                                         enum rate_calendar rate);
 

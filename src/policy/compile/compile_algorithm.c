@@ -1,6 +1,7 @@
 /* The parameters of a limit's algorithm: which keys it supports, alone and in combination, and the
  * calendars of a policy, one for each unit and zone. */
 
+#include "limit/algorithms.h"
 #include "limit/calendar.h"
 #include "policy/compile/compile.h"
 #include "policy/load/node.h"
@@ -257,4 +258,17 @@ const struct calendar *compile_calendar(struct compiler *compiler, const struct 
         (struct compiled_calendar){.unit = unit, .zone = zone};
     policy->calendars[policy->n_calendars++] = calendar;
     return calendar;
+}
+
+void compile_warn_of_log(struct compiler *compiler, const struct spec_limit *spec,
+                         const struct spec_rate *rate)
+{
+    const bool is_log =
+        span_equals(span_of_text(spec->values.algorithm->name), SPAN("sliding_log"));
+    if (is_log && rate->rate.units > SLIDING_LOG_ENTRIES_MANY) {
+        node_warn(compiler->diags, rate->node, WARNING_LARGE_LOG,
+                  "sliding_log remembers each request of a period, here more than %d of each key; "
+                  "sliding_window needs the same memory for any rate",
+                  SLIDING_LOG_ENTRIES_MANY);
+    }
 }

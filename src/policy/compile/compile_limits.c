@@ -93,20 +93,6 @@ static enum on_failure find_on_failure(const struct compiler *compiler,
     return spec->shadow && on_failure == ON_FAILURE_DENY ? ON_FAILURE_ALLOW : on_failure;
 }
 
-/* A sliding_log stores each admitted request. */
-static void warn_of_log(struct compiler *compiler, const struct spec_limit *spec,
-                        const struct spec_rate *rate)
-{
-    const bool is_log =
-        span_equals(span_of_text(spec->values.algorithm->name), SPAN("sliding_log"));
-    if (is_log && rate->rate.units > SLIDING_LOG_ENTRIES_MANY) {
-        node_warn(compiler->diags, rate->node, WARNING_LARGE_LOG,
-                  "sliding_log remembers each request of a period, here more than %d of each key; "
-                  "sliding_window needs the same memory for any rate",
-                  SLIDING_LOG_ENTRIES_MANY);
-    }
-}
-
 /* Compile one rate; n_limits grows only if the limit is valid. */
 static void compile_rate(struct compiler *compiler, const struct spec_limit *spec, size_t i,
                          struct limit_rule *rule)
@@ -137,7 +123,7 @@ static void compile_rate(struct compiler *compiler, const struct spec_limit *spe
             return;
         }
     }
-    warn_of_log(compiler, spec, rate);
+    compile_warn_of_log(compiler, spec, rate);
     limit->index = (uint32_t)policy->n_limits;
     limit->base = limit->index;
     limit->shadow = spec->shadow;

@@ -86,6 +86,7 @@ static void compile_plan(struct compiler *compiler, const struct spec_limit *spe
         if (fault != NULL) {
             node_report(compiler->diags, rates[i].node, "rate", ": %s", fault);
         }
+        compile_warn_of_log(compiler, spec, &rates[i]);
     }
     policy->n_all_limits += rule->n_limits;
     plan->limits = limits;

@@ -4,6 +4,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -280,6 +281,43 @@ START_TEST(a_denied_request_is_answered_where_nothing_can_be_written)
 }
 END_TEST
 
+/* How often Redis has run @command since the statistics were reset. */
+static long long calls_of(const char *command)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "cmdstat_%s:calls=", command);
+    redisReply *reply = redisCommand(client.connection, "INFO commandstats");
+    ck_assert(reply != NULL && reply->str != NULL);
+    const char *stat = strstr(reply->str, name);
+    const long long calls = stat != NULL ? strtoll(stat + strlen(name), NULL, 10) : 0;
+    freeReplyObject(reply);
+    return calls;
+}
+
+START_TEST(a_denial_reads_few_entries_however_much_must_leave)
+{
+    const uint32_t costs[] = {N_LEFT, N_LEFT / 2, 200, 1};
+    const struct limit_spec large = {.algorithm = &sliding_log_algorithm, .rate = N_LEFT};
+    const struct limit_spec small = {.algorithm = &sliding_log_algorithm, .rate = 100};
+    use_spec(&large, MINUTE);
+    for (uint64_t i = 0; i < N_LEFT; i++) {
+        ck_assert(take(1, 0, START_US + i).allowed);
+    }
+    redis_server_command(&server, "CONFIG RESETSTAT");
+
+    for (size_t i = 0; i < ARRAY_LEN(costs); i++) {
+        const struct verdict verdict = take(costs[i], 0, START_US + MINUTE / 2);
+        ck_assert(!verdict.allowed);
+        ck_assert_uint_eq(verdict.retry_after, MINUTE / 2 + costs[i] - 1);
+    }
+    use_spec(&small, MINUTE);
+    const struct verdict verdict = take(1, 0, START_US + MINUTE / 2);
+    ck_assert(!verdict.allowed);
+    ck_assert_uint_eq(verdict.retry_after, MINUTE / 2 + N_LEFT - 100);
+    ck_assert_int_le(calls_of("lrange") + calls_of("lindex"), 5 * 6);
+}
+END_TEST
+
 /* --- a policy that changes --- */
 
 START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
@@ -328,6 +366,7 @@ int main(void)
     tcase_add_loop_test(tcase, what_has_left_a_log_is_read_by_one_request_that_is_not_charged, 0,
                         2);
     tcase_add_test(tcase, a_few_that_have_left_a_log_stay_until_the_next_charge);
+    tcase_add_test(tcase, a_denial_reads_few_entries_however_much_must_leave);
     tcase_add_test(tcase, a_denied_request_is_answered_where_nothing_can_be_written);
     tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
                         0, n);
