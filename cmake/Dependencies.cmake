@@ -36,7 +36,9 @@ if(SLUICE_TESTS)
   endif()
 endif()
 
-# Chart.js, which the pages of `sluice replay` carry: the minified script of Debian's libjs-chart.js, or where
+find_program(GZIP gzip REQUIRED)
+
+# Chart.js, which the page of the admin API and those of `sluice replay` carry: the minified script of Debian's libjs-chart.js, or where
 # that has another name (version 4, other systems) the one that browsers load as it is.
 find_file(CHART_JS NAMES chart.min.js Chart.min.js chart.umd.min.js chart.umd.js chart.js Chart.js REQUIRED
   PATHS /usr/share/javascript /usr/share/nodejs/chart.js /usr/local/share/javascript /usr/share/npm/node_modules/chart.js

@@ -51,7 +51,6 @@
     X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \
     X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \
     X(CHEAP_DEFAULT, "cheap-default", "a cost by method that a request of another one goes below") \
-    X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no key can have, or keep")                 \
     X(UNSEEN_SHADOW, "unseen-shadow", "a shadow limit whose verdicts are not shown")
 
 enum warning {

@@ -54,6 +54,7 @@ enum {
 
 struct route_meters {
     struct counter requests[METER_CLASSES][METER_VERDICTS];
+    struct counter total_us; /* that they took, added up */
 };
 
 enum meter_saying {

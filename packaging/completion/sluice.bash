@@ -1,7 +1,7 @@
 # bash completion for sluice
 
 _sluice_commands="run reload check schema test replay explain script ctl cert secret echo"
-_sluice_ctl_words="status health ready limits routes upstreams certificates policy keys key reset bans ban unban exempt unexempt tenant top reload"
+_sluice_ctl_words="status ui health ready limits routes upstreams certificates policy keys key reset bans ban unban exempt unexempt tenant top reload"
 
 _sluice_options() {
   case $1 in

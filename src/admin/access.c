@@ -78,6 +78,9 @@ static enum access_title find_title(const struct access_rules *rules,
 
 static bool may(enum access_title title, enum admin_effect effect)
 {
+    if (effect == ADMIN_SHOWS_PAGE) {
+        return true;
+    }
     switch (title) {
     case ACCESS_BY_NOTHING:
         return false;
@@ -89,6 +92,11 @@ static bool may(enum access_title title, enum admin_effect effect)
         break;
     }
     return effect == ADMIN_READS;
+}
+
+bool access_may_change(enum access_title title)
+{
+    return may(title, ADMIN_CHANGES);
 }
 
 /* --- browsers --- */
@@ -114,16 +122,47 @@ static bool is_our_host(const struct access_rules *rules, struct span host)
     return false;
 }
 
-/* Whether a page has a part in the request: W3C Fetch Metadata, and RFC 6454 section 7. A browser
- * says "none" where its user typed the address. */
+static bool has_value(const struct head *head, struct span name, struct span value)
+{
+    return count_fields(head, name) == 1 && span_equals(head_find_name(head, name)->value, value);
+}
+
+/* Whether the page that has a part in the request, if one has, is at the address that is asked:
+ * RFC 6454 section 6.2. */
+static bool has_own_origin(const struct head *head)
+{
+    struct span origin;
+    if (!has_field(head, SPAN("Origin"))) {
+        return true;
+    }
+    origin = head_find_name(head, SPAN("Origin"))->value;
+    const struct span schemes[] = {SPAN("http://"), SPAN("https://")};
+    for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+        const size_t len = schemes[i].len;
+        if (origin.len > len && span_equals(span_of(origin.data, len), schemes[i]) &&
+            span_equals_ignore_case(span_of(origin.data + len, origin.len - len), head->host)) {
+            return count_fields(head, SPAN("Origin")) == 1;
+        }
+    }
+    return false;
+}
+
+/* Whether a page of others has a part in the request: W3C Fetch Metadata. A browser says "none"
+ * where its user typed the address, and "same-origin" of our own page. Over plain HTTP from another
+ * machine it says nothing, but sends the Origin with each change. */
 static bool comes_from_page(const struct head *head, enum admin_effect effect)
 {
-    static const char *const OF_PAGES[] = {"Origin", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
-                                           "Sec-Fetch-User", "Sec-Fetch-Site"};
-    const struct field *site = head_find_name(head, SPAN("Sec-Fetch-Site"));
-    const bool is_typed = site != NULL && span_equals(site->value, SPAN("none")) &&
-                          count_fields(head, SPAN("Sec-Fetch-Site")) == 1;
-    if (effect == ADMIN_READS && is_typed) {
+    static const char *const OF_PAGES[] = {"Sec-Fetch-Mode", "Sec-Fetch-Dest", "Sec-Fetch-User"};
+    const struct span site = SPAN("Sec-Fetch-Site");
+    if (has_value(head, site, SPAN("same-origin"))) {
+        return !has_own_origin(head);
+    }
+    if (effect == ADMIN_SHOWS_PAGE && has_value(head, SPAN("Sec-Fetch-Mode"), SPAN("navigate")) &&
+        has_value(head, SPAN("Sec-Fetch-Dest"), SPAN("document"))) {
+        return false; /* a link to it */
+    }
+    if ((effect == ADMIN_READS || effect == ADMIN_SHOWS_PAGE) &&
+        has_value(head, site, SPAN("none"))) {
         return has_field(head, SPAN("Origin"));
     }
     for (size_t i = 0; i < ARRAY_LEN(OF_PAGES); i++) {
@@ -131,7 +170,7 @@ static bool comes_from_page(const struct head *head, enum admin_effect effect)
             return true;
         }
     }
-    return false;
+    return has_field(head, site) || !has_own_origin(head);
 }
 
 static bool is_type(struct span content_type, struct span type)
@@ -172,7 +211,7 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
             421, "Host must be an address, localhost, or a name that stands in admin.hosts", title);
     }
     if (comes_from_page(head, effect)) {
-        return refuse(403, "requests of web pages are refused", title);
+        return refuse(403, "requests of other web pages are refused", title);
     }
     if (effect == ADMIN_RECEIVES && could_be_form(head, SPAN("application/octet-stream"))) {
         return refuse(415, "this needs the header Content-Type: application/octet-stream", title);

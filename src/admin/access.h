@@ -2,9 +2,10 @@
  * processing.
  *
  * Reading needs a peer on this machine, a unix socket or a token; changing needs a unix socket or a
- * token. A request that was forwarded by a proxy on this machine does not count as local. Requests
- * that a web page can cause a browser to send are refused: those with a foreign host name (DNS
- * rebinding), with the Origin or Sec-Fetch-Site of a page, and changes with the content type of a
+ * token. The files of the page need neither: there is no secret in them. A request that was
+ * forwarded by a proxy on this machine does not count as local. Requests that a web page of others
+ * can cause a browser to send are refused: those with a foreign host name (DNS rebinding), with
+ * another Origin or Sec-Fetch-Site than our own page has, and changes with the content type of a
  * form. */
 
 #ifndef SLUICE_ADMIN_ACCESS_H
@@ -29,6 +30,7 @@ enum admin_effect {
     /* a change whose body has any length and no form: its resource receives it in pieces, as
      * application/octet-stream */
     ADMIN_RECEIVES,
+    ADMIN_SHOWS_PAGE, /* sends a file of the page */
 };
 
 /* The other end of a connection. */
@@ -75,5 +77,8 @@ MUST_USE enum status access_rules_load(const struct admin_section *section,
 /* Judge a request of @peer with the parsed @head and with @effect. */
 struct access_verdict access_judge(const struct access_rules *rules, const struct access_peer *peer,
                                    const struct head *head, enum admin_effect effect);
+
+/* Whether one with @title may change things. */
+bool access_may_change(enum access_title title);
 
 #endif /* SLUICE_ADMIN_ACCESS_H */

@@ -115,6 +115,7 @@ static void renew(struct admin *admin)
     }
     (void)!admin_listeners_renew(admin, policy); /* failures were logged */
     admin->rules = rules;
+    admin_viewers_send(admin, SPAN("")); /* their token may hold no longer */
     options->give_policy(options->context, admin->policy);
     admin->policy = policy;
     drop_unasked(admin);
@@ -201,7 +202,8 @@ void admin_free(struct admin *admin)
     admin_listeners_close(admin); /* abandons the children of requests */
     child_set_close(&admin->children);
     recording_forget();
-    timer_close(&admin->read_meters);
+    timer_close(&admin->each_second);
+    history_close(&admin->history);
     tls_worker_free(admin->tls);
     free_stores(admin);
     wakeup_close(&admin->stop);

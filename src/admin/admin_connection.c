@@ -6,7 +6,8 @@
  *         ▼
  *     READ_HEAD ─► READ_BODY ─► HANDLE ─► WRITE ─► READ_HEAD
  *         │ bad head,  │ too large  │ too late │ no more requests
- *         └─ not let in┴──► WRITE ◄─┘          └──► LINGER
+ *         └─ not let in┴──► WRITE ◄─┘          ├──► LINGER
+ *                                              └──► STREAM, until the client leaves
  *
  * Failures: the connection is freed if the client breaks it, or if the client reads or writes more
  * slowly than the times below. Each time runs from the beginning of the state, so that single bytes
@@ -16,76 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/body_reader.h"
-#include "admin/internal.h"
-#include "admin/request.h"
-#include "admin/resources.h"
+#include "admin/admin_connection.h"
 #include "base/clock.h"
 #include "http/head.h"
 #include "http/head_builder.h"
 #include "net/stream.h"
 #include "store/operation.h"
 #include "tls/tls_stream.h"
-
-enum {
-    HEAD_BYTES_MAX = 16 * 1024,
-    FIELDS_MAX = 64,
-    IN_BYTES = HEAD_BYTES_MAX + 4096, /* a head that is too long is refused before this is full */
-    OUT_HEAD_BYTES = 1024,
-};
-
-enum connection_state {
-    STATE_HANDSHAKE, /* of TLS */
-    STATE_IDLE,      /* no byte of a request has been read */
-    STATE_READ_HEAD,
-    STATE_READ_BODY,
-    STATE_RECEIVE, /* the body is passed to its resource in pieces; then the answer is awaited */
-    STATE_HANDLE,
-    STATE_WRITE,
-    STATE_LINGER,
-    N_STATES,
-};
-
-struct admin_connection {
-    struct list node; /* of the listener's */
-    struct admin_listener *admin_listener;
-    struct access_peer peer;
-    struct stream stream;
-    struct timer timer;
-    struct loop_task answered; /* continues after the resource's answer, outside its call stack */
-    enum connection_state state;
-    uint64_t state_began_us; /* of the monotonic clock */
-
-    char in[IN_BYTES];
-    size_t in_start; /* of the unused bytes */
-    size_t in_end;   /* of the bytes read */
-
-    struct head_parser parser;
-    struct field fields[FIELDS_MAX];
-    char method[METHOD_BYTES_MAX]; /* as sent */
-    size_t method_bytes;
-    char target[ADMIN_PATH_BYTES_MAX]; /* as sent: path and query */
-    size_t target_bytes;
-    char path[ADMIN_PATH_BYTES_MAX]; /* decoded: captures */
-    char allow[RESOURCE_ALLOW_BYTES];
-    struct resource_match match;
-    struct access_verdict verdict;
-    bool is_head; /* no content is sent */
-    bool keep_alive;
-    uint8_t minor;
-
-    struct body_reader reader;
-    bool is_received; /* STATE_RECEIVE: all of the body */
-    bool is_held;     /* STATE_RECEIVE: the resource takes no more for now */
-    char body[ADMIN_BODY_BYTES_MAX];
-    size_t body_bytes;
-
-    bool has_request;   /* a request has begun and has not ended */
-    bool has_asked;     /* at least one request was received */
-    bool is_on_its_way; /* STATE_WRITE: the answer was passed to the stream */
-    struct admin_request request;
-    char out_head[OUT_HEAD_BYTES];
-};
 
 /* The action after a step. */
 enum step {
@@ -104,13 +42,12 @@ _Static_assert(OPERATION_ANSWER_US_MAX <= HANDLE_US / 2, "operations are answere
 #define RECEIVED_US SECONDS(600)
 
 static const uint64_t TIMES_US[N_STATES] = {
-    [STATE_HANDSHAKE] = SECONDS(5), [STATE_IDLE] = SECONDS(60),    [STATE_READ_HEAD] = SECONDS(5),
-    [STATE_READ_BODY] = SECONDS(5), [STATE_HANDLE] = HANDLE_US,    [STATE_WRITE] = SECONDS(30),
-    [STATE_LINGER] = SECONDS(1),    [STATE_RECEIVE] = SECONDS(30), /* without a piece of the body */
+    [STATE_HANDSHAKE] = SECONDS(5), [STATE_IDLE] = SECONDS(60),
+    [STATE_READ_HEAD] = SECONDS(5), [STATE_READ_BODY] = SECONDS(5),
+    [STATE_HANDLE] = HANDLE_US,     [STATE_WRITE] = SECONDS(30),
+    [STATE_STREAM] = SECONDS(30),   [STATE_LINGER] = SECONDS(1),
+    [STATE_RECEIVE] = SECONDS(30), /* without a piece of the body */
 };
-
-/* An answer is not cut short before, even if another connection waits for a slot. */
-#define WRITE_UNDISTURBED_US SECONDS(2)
 
 /* No other function writes the state. */
 static void set_state(struct admin_connection *connection, enum connection_state state)
@@ -136,6 +73,7 @@ static void withdraw(struct admin_request *request)
     request->content = NULL;
     request->content_bytes = 0;
     request->is_answered = false;
+    request->is_stream = false;
     answer_problem(request, 503, "too many answers wait to be read; ask again");
 }
 
@@ -149,6 +87,8 @@ static void on_answer(struct admin_request *request)
         return;
     }
     admin_listener->answer_bytes += request->content_bytes;
+    connection->is_viewer = request->is_stream;
+    admin_listener->admin->n_viewers += connection->is_viewer;
     loop_at_iteration_end(connection->admin_listener->admin->loop, &connection->answered);
 }
 
@@ -196,52 +136,72 @@ static void end_request(struct admin_connection *connection)
     connection->admin_listener->answer_bytes -= request->content_bytes;
     free(request->content);
     request->content = NULL;
+    request->content_bytes = 0;
     if (request->policy != NULL) {
         admin->options.give_policy(admin->options.context, request->policy);
     }
 }
 
-/* --- writing an answer --- */
+/* --- a stream of lines --- */
 
-static struct span write_head(struct admin_connection *connection)
+static void end_viewer(struct admin_connection *connection)
 {
-    const struct admin_request *request = &connection->request;
-    struct text head = text_of(connection->out_head, sizeof(connection->out_head));
-    char date[MESSAGE_DATE_BYTES];
-    message_write_date(date, clock_wall_us());
-    message_write_status_line(&head, request->status);
-    message_write_field(&head, SPAN("Date"), span_of(date, sizeof(date)));
-    message_write_field(&head, SPAN("Server"), SPAN("sluice"));
-    message_write_field(&head, SPAN("Cache-Control"), SPAN("no-store"));
-    /* Nothing here is for pages, not even as an image. */
-    message_write_field(&head, SPAN("Cross-Origin-Resource-Policy"), SPAN("same-origin"));
-    message_write_field(&head, SPAN("X-Content-Type-Options"), SPAN("nosniff"));
-    if (request->status == 401) {
-        message_write_field(&head, SPAN("WWW-Authenticate"), SPAN("Bearer realm=\"sluice\""));
-    }
-    if (request->status == 405) {
-        message_write_field(&head, SPAN("Allow"), request->allow);
-    }
-    if (request->retry_after_s > 0) {
-        message_write_field_u64(&head, SPAN("Retry-After"), request->retry_after_s);
-    }
-    if (request->content_bytes > 0) {
-        message_write_field(&head, SPAN("Content-Type"), request->content_type);
-    }
-    if (request->status != 204) {
-        message_write_field_u64(&head, SPAN("Content-Length"), request->content_bytes);
-    }
-    if (!connection->keep_alive) {
-        message_write_field(&head, SPAN("Connection"), SPAN("close"));
-    } else if (connection->minor == 0) {
-        message_write_field(&head, SPAN("Connection"), SPAN("keep-alive"));
-    }
-    text_add_literal(&head, "\r\n");
-    return text_span(&head);
+    connection->admin_listener->admin->n_viewers -= connection->is_viewer;
+    connection->is_viewer = false;
+    free(connection->kept_line);
+    connection->kept_line = NULL;
 }
+
+/* Send @line as a chunk: RFC 9112 section 7.1. STEP_GONE: the client is. */
+static enum step send_line(struct admin_connection *connection, struct span line)
+{
+    static char line_end[] = "\r\n";
+    char size[CHUNK_SIZE_BYTES];
+    struct text chunk = text_of(size, sizeof(size));
+    text_add_format(&chunk, "%zx\r\n", line.len);
+    struct iovec slices[] = {
+        {size, chunk.len}, {(void *)(uintptr_t)line.data, line.len}, {line_end, 2}};
+    const bool is_chunked = connection->minor > 0;
+    switch (is_chunked ? stream_write(&connection->stream, slices, 3)
+                       : stream_write(&connection->stream, &slices[1], 1)) {
+    case STREAM_DONE:
+        set_state(connection, STATE_STREAM); /* its time begins anew */
+        return STEP_WAIT;
+    case STREAM_BLOCKED:
+        connection->kept_line = stream_copy_kept(&connection->stream);
+        return connection->kept_line != NULL ? STEP_WAIT : STEP_GONE;
+    case STREAM_EOF:
+    case STREAM_BROKEN:
+        break;
+    }
+    return STEP_GONE;
+}
+
+/* The head of the answer has been taken. */
+static enum step begin_stream(struct admin_connection *connection)
+{
+    struct admin_request *request = &connection->request;
+    char *line = request->content; /* taken over */
+    const size_t line_bytes = request->content_bytes;
+    connection->admin_listener->answer_bytes -= line_bytes;
+    request->content = NULL;
+    request->content_bytes = 0;
+    end_request(connection); /* the policy may change meanwhile */
+    set_state(connection, STATE_STREAM);
+    stream_want_read(&connection->stream, true); /* to see its end */
+    const enum step step = send_line(connection, span_of(line, line_bytes));
+    free(line);
+    return step;
+}
+
+/* --- writing an answer --- */
 
 static enum step end_answer(struct admin_connection *connection)
 {
+    if (connection->request.is_stream && !connection->is_head) {
+        return begin_stream(connection);
+    }
+    end_viewer(connection);
     end_request(connection);
     if (connection->keep_alive) {
         head_parser_reset(&connection->parser);
@@ -270,12 +230,15 @@ static enum step write_answer(struct admin_connection *connection)
         return STEP_WAIT; /* a 100 that is not taken yet */
     }
     const struct admin_request *request = &connection->request;
-    const struct span head = write_head(connection);
+    const struct answer_head answer = {.keep_alive = connection->keep_alive,
+                                       .minor = connection->minor};
+    const struct span head = answer_head_write(request, &answer, connection->out_head);
+    const struct span content = answer_content_of(request);
     struct iovec slices[] = {
         {connection->out_head, head.len},
-        {request->content, request->content_bytes},
+        {(void *)(uintptr_t)content.data, content.len},
     };
-    const bool has_content = !connection->is_head && request->content_bytes > 0;
+    const bool has_content = !connection->is_head && !request->is_stream && content.len > 0;
     connection->is_on_its_way = true;
     audit_report(&connection->request, &connection->peer, &connection->verdict, &connection->match,
                  span_of(connection->method, connection->method_bytes));
@@ -362,6 +325,7 @@ static void ask(struct admin_connection *connection)
     request->query = kept_query(connection);
     request->body = span_of(connection->body, connection->body_bytes);
     audit_write_by(request->by, &connection->peer, &connection->verdict);
+    request->may_change = access_may_change(connection->verdict.title);
     memcpy(request->captures, match->captures, sizeof(request->captures));
     if (match->resource != NULL) {
         match->resource->handle(request);
@@ -389,6 +353,7 @@ static enum step take_head(struct admin_connection *connection, const struct hea
     connection->minor = head->minor;
     connection->keep_alive = head->keep_alive && !connection->admin_listener->is_leaving;
     connection->is_head = span_equals(head->method, SPAN("HEAD"));
+    request_keep_preferences(&connection->request, head);
     const bool has_room = keep_start_line(connection, head);
     /* One that is too long is judged as one of what there is not. */
     const struct span path = has_room ? head->target.path : span_of(connection->target, 0);
@@ -506,10 +471,11 @@ static void refuse_late(struct admin_connection *connection)
     }
 }
 
-static void connection_free(struct admin_connection *connection)
+void admin_connection_free(struct admin_connection *connection)
 {
     list_remove(&connection->node);
     connection->admin_listener->n_connections--;
+    end_viewer(connection);
     end_request(connection);
     loop_task_cancel(&connection->answered);
     timer_close(&connection->timer);
@@ -529,6 +495,7 @@ static enum step take_step(struct admin_connection *connection)
     case STATE_READ_BODY:
     case STATE_RECEIVE:
         return read_body(connection);
+    case STATE_STREAM:
     case STATE_LINGER:
         connection->in_start = connection->in_end;
         break;
@@ -548,7 +515,7 @@ static void go_on(struct admin_connection *connection, enum step step)
         step = take_step(connection);
     }
     if (step == STEP_GONE) {
-        connection_free(connection);
+        admin_connection_free(connection);
     }
 }
 
@@ -599,13 +566,16 @@ static void on_readable(void *owner)
     case STREAM_BROKEN:
         break;
     }
-    connection_free(connection);
+    admin_connection_free(connection);
 }
 
 static void on_drained(void *owner)
 {
     struct admin_connection *connection = owner;
-    if (connection->state == STATE_WRITE) {
+    if (connection->state == STATE_STREAM) {
+        free(connection->kept_line);
+        connection->kept_line = NULL;
+    } else if (connection->state == STATE_WRITE) {
         go_on(connection,
               connection->is_on_its_way ? end_answer(connection) : write_answer(connection));
     }
@@ -644,11 +614,12 @@ static void on_timer(void *context)
     case STATE_HANDSHAKE:
     case STATE_IDLE:
     case STATE_WRITE:
+    case STATE_STREAM: /* it has taken no line for so long */
     case STATE_LINGER:
     case N_STATES:
         break;
     }
-    connection_free(connection);
+    admin_connection_free(connection);
 }
 
 static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_drained = on_drained};
@@ -668,7 +639,7 @@ static void on_handshake(void *owner, const struct tls_outcome *outcome)
         log_warn("admin.tls", "TLS handshake failed", "reason=%s err=\"%s\" times_before=%llu",
                  tls_failure_label(outcome->failure), outcome->reason, (unsigned long long)n_held);
     }
-    connection_free(connection);
+    admin_connection_free(connection);
 }
 
 static const struct tls_handler TLS_HANDLER = {.on_done = on_handshake};
@@ -693,6 +664,8 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
     connection->minor = 1;
     connection->has_request = false;
     connection->has_asked = false;
+    connection->is_viewer = false;
+    connection->kept_line = NULL;
     connection->request = (struct admin_request){.admin = admin_listener->admin};
     connection->parser = (struct head_parser){
         .fields = connection->fields,
@@ -709,82 +682,21 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
                             &TLS_HANDLER);
     }
     if (status != STATUS_OK) {
-        connection_free(connection);
+        admin_connection_free(connection);
         return status;
     }
     set_state(connection, tls != NULL ? STATE_HANDSHAKE : STATE_IDLE);
     return STATUS_OK;
 }
 
-/* The one whose answer has been on its way for longest, and so long that its reader has no claim to
- * the place any more. NULL: none. */
-static struct admin_connection *find_slowest(const struct admin_listener *admin_listener)
+void admin_connection_send_line(struct admin_connection *connection, struct span line)
 {
-    struct admin_connection *slowest = NULL;
-    uint64_t began_us = clock_monotonic_us() - WRITE_UNDISTURBED_US;
-    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
-         node = node->next) {
-        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->state == STATE_WRITE && connection->state_began_us <= began_us) {
-            began_us = connection->state_began_us;
-            slowest = connection;
-        }
-    }
-    return slowest;
-}
-
-bool admin_connections_have_request(const struct admin_listener *admin_listener,
-                                    const struct policy *policy)
-{
-    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
-         node = node->next) {
-        const struct admin_connection *connection =
-            CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->has_request && connection->request.policy == policy) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool admin_connection_make_place(struct admin_listener *admin_listener)
-{
-    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
-         node = node->next) {
-        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->state != STATE_HANDLE && connection->state != STATE_WRITE &&
-            connection->state != STATE_RECEIVE) {
-            connection_free(connection);
-            return true;
-        }
-    }
-    struct admin_connection *slowest = find_slowest(admin_listener);
-    if (slowest != NULL) {
-        connection_free(slowest);
-    }
-    return slowest != NULL;
-}
-
-void admin_connections_leave(struct admin_listener *admin_listener)
-{
-    struct list *node = admin_listener->connections.next;
-    while (node != &admin_listener->connections) {
-        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        node = node->next;
-        connection->keep_alive = false;
-        if (!connection->has_asked) {
-            /* Its request may be on its way, and it could not know. */
-            timer_arm(&connection->timer, TIMES_US[STATE_READ_HEAD]);
-        } else if (!connection->has_request) {
-            connection_free(connection);
-        }
+    if (!stream_is_blocked(&connection->stream)) {
+        go_on(connection, send_line(connection, line));
     }
 }
 
-void admin_connections_close(struct admin_listener *admin_listener)
+void admin_connection_await_head(struct admin_connection *connection)
 {
-    while (!list_is_empty(&admin_listener->connections)) {
-        connection_free(
-            CONTAINER_OF(admin_listener->connections.next, struct admin_connection, node));
-    }
+    timer_arm(&connection->timer, TIMES_US[STATE_READ_HEAD]);
 }

@@ -1,5 +1,7 @@
 /* GET /v1/history: the history of the process as columns, and the timer that adds to it. */
 
+#include <stdlib.h>
+
 #include "admin/describe.h"
 #include "admin/history.h"
 #include "admin/internal.h"
@@ -19,64 +21,173 @@ static const char *const COLUMNS[HISTORY_VALUES] = {
 
 /* --- reading --- */
 
-static void add_routes(const struct worker_meters *worker, size_t n_routes,
-                       struct history_reading *reading)
+typedef uint64_t route_row[HISTORY_ROUTE_VALUES];
+typedef uint64_t limit_row[HISTORY_LIMIT_VALUES];
+
+static void add_route(const struct route_meters *route, struct history_reading *reading,
+                      uint64_t *row)
 {
-    for (size_t number = 0; number < n_routes; number++) {
-        const struct route_meters *route = counter_table_peek(&worker->routes, number);
-        for (size_t i = 0; route != NULL && i < METER_CLASSES * METER_VERDICTS; i++) {
-            const size_t class = i / METER_VERDICTS;
-            const uint64_t n = counter_read(&route->requests[class][i % METER_VERDICTS]);
-            reading->values[HISTORY_UNLIMITED + i % METER_VERDICTS] += n;
-            reading->values[HISTORY_SERVER_ERRORS] += class == 5 ? n : 0;
+    for (size_t i = 0; i < METER_CLASSES * METER_VERDICTS; i++) {
+        const size_t class = i / METER_VERDICTS;
+        const size_t verdict = i % METER_VERDICTS;
+        const uint64_t n = counter_read(&route->requests[class][verdict]);
+        const uint64_t n_errors = class == 5 ? n : 0;
+        reading->values[HISTORY_UNLIMITED + verdict] += n;
+        reading->values[HISTORY_SERVER_ERRORS] += n_errors;
+        row[HISTORY_ROUTE_REQUESTS] += n;
+        row[HISTORY_ROUTE_DENIED] += verdict == METER_DENIED ? n : 0;
+        row[HISTORY_ROUTE_ERRORS] += n_errors;
+    }
+    row[HISTORY_ROUTE_US] += counter_read(&route->total_us);
+}
+
+static void add_limit(const struct limit_meters *limit, uint64_t *row)
+{
+    _Static_assert((size_t)METER_SAYINGS == (size_t)HISTORY_LIMIT_VALUES, "they are the same");
+    for (size_t saying = 0; saying < METER_SAYINGS; saying++) {
+        for (size_t source = 0; source < DECISION_SOURCES; source++) {
+            row[saying] += counter_read(&limit->decisions[saying][source]);
         }
     }
 }
 
-static void read_meters(const struct meters *meters, struct history_reading *reading)
+static void add_worker(const struct worker_meters *worker, struct history_reading *reading,
+                       route_row *routes, limit_row *limits)
 {
-    const size_t n_routes = name_directory_count(&meters->routes);
-    *reading = (struct history_reading){.values = {0}};
+    for (size_t number = 0; number < reading->n_routes; number++) {
+        const struct route_meters *route = counter_table_peek(&worker->routes, number);
+        if (route != NULL) {
+            add_route(route, reading, routes[number]);
+        }
+    }
+    for (size_t number = 0; number < reading->n_limits; number++) {
+        const struct limit_meters *limit = counter_table_peek(&worker->limits, number);
+        if (limit != NULL) {
+            add_limit(limit, limits[number]);
+        }
+    }
+    for (size_t bucket = 0; bucket <= LATENCY_EDGES; bucket++) {
+        reading->latency[bucket] += counter_read(&worker->total.counts[bucket]);
+        reading->values[HISTORY_DECISIONS] += counter_read(&worker->decision.counts[bucket]);
+    }
+    reading->values[HISTORY_REQUEST_US] += counter_read(&worker->total.sum_us);
+    reading->values[HISTORY_DECISION_US] += counter_read(&worker->decision.sum_us);
+    reading->values[HISTORY_CONNECTIONS] += counter_read(&worker->connections);
+}
+
+/* The rows have one each for the routes and limits that @reading counts, all zero. */
+static void read_meters(const struct meters *meters, struct history_reading *reading,
+                        route_row *routes, limit_row *limits)
+{
     for (size_t i = 0; i < WORKERS_MAX; i++) {
         const struct worker_meters *worker = meters_snapshot(meters, i);
-        if (worker == NULL) {
-            continue;
+        if (worker != NULL) {
+            add_worker(worker, reading, routes, limits);
         }
-        add_routes(worker, n_routes, reading);
-        reading->values[HISTORY_REQUEST_US] += counter_read(&worker->total.sum_us);
-        for (size_t bucket = 0; bucket <= LATENCY_EDGES; bucket++) {
-            reading->values[HISTORY_DECISIONS] += counter_read(&worker->decision.counts[bucket]);
-        }
-        reading->values[HISTORY_DECISION_US] += counter_read(&worker->decision.sum_us);
-        reading->values[HISTORY_CONNECTIONS] += counter_read(&worker->connections);
     }
+    reading->routes = (const uint64_t(*)[HISTORY_ROUTE_VALUES])routes;
+    reading->limits = (const uint64_t(*)[HISTORY_LIMIT_VALUES])limits;
 }
 
-static void on_read(void *context)
+static void read_now(struct admin *admin)
+{
+    const struct meters *meters = admin->options.meters;
+    struct history_reading reading = {
+        .n_routes = name_directory_count(&meters->routes),
+        .n_limits = name_directory_count(&meters->limits),
+    };
+    route_row *routes = calloc(reading.n_routes + 1, sizeof(routes[0]));
+    limit_row *limits = calloc(reading.n_limits + 1, sizeof(limits[0]));
+    if (routes != NULL && limits != NULL) {
+        read_meters(meters, &reading, routes, limits);
+        /* Without memory what is new is counted among the others. */
+        (void)!history_add(&admin->history, clock_monotonic_us(), &reading);
+    }
+    free(routes);
+    free(limits);
+}
+
+static void on_second(void *context)
 {
     struct admin *admin = context;
-    struct history_reading reading;
-    read_meters(admin->options.meters, &reading);
-    const uint64_t now_us = clock_monotonic_us();
-    history_add(&admin->history, now_us, &reading);
-    timer_arm(&admin->read_meters, READ_EVERY_US - now_us % READ_EVERY_US);
+    read_now(admin);
+    live_send(admin);
+    timer_arm(&admin->each_second, READ_EVERY_US - clock_monotonic_us() % READ_EVERY_US);
 }
 
 void admin_history_start(struct admin *admin)
 {
     history_init(&admin->history);
-    timer_init(&admin->read_meters, admin->loop, on_read, admin);
-    on_read(admin);
+    timer_init(&admin->each_second, admin->loop, on_second, admin);
+    on_second(admin);
 }
 
 /* --- the resource --- */
 
-static json_t *describe_ring(const struct history_ring *ring, uint64_t wall_us, uint64_t now_us)
+static json_t *describe_u32(const uint32_t *numbers, size_t n)
 {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        describe_append(&list, json_integer(numbers[i]));
+    }
+    return list;
+}
+
+static bool is_any(const uint32_t *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (numbers[i] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each step's numbers at @offset of its line, @width of them; null: all are 0. */
+static json_t *describe_line(const struct history_ring *ring, size_t offset, size_t width)
+{
+    json_t *list = json_array();
+    const size_t n = history_count(ring);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t *numbers = (const uint32_t *)((const char *)history_step(ring, i) + offset);
+        describe_append(&list, is_any(numbers, width) ? describe_u32(numbers, width) : json_null());
+    }
+    return list;
+}
+
+static json_t *describe_lines(const struct history_ring *ring, const struct busiest *busiest,
+                              const struct name_directory *names, size_t offset, size_t width)
+{
+    json_t *lines = json_array();
+    for (size_t place = 0; place <= BUSIEST_OWN; place++) {
+        if (place >= busiest->n_own && place != BUSIEST_OTHER) {
+            continue;
+        }
+        json_t *line = json_object();
+        if (place != BUSIEST_OTHER) {
+            describe_set(&line, "name",
+                         json_of_span(name_directory_name(names, busiest->numbers[place])));
+        }
+        describe_set(&line, "steps",
+                     describe_line(ring, offset + place * width * sizeof(uint32_t), width));
+        describe_append(&lines, line);
+    }
+    return lines;
+}
+
+static json_t *describe_latency(const struct history_ring *ring)
+{
+    return describe_line(ring, offsetof(struct history_step, latency), LATENCY_EDGES + 1);
+}
+
+static json_t *describe_ring(const struct history *history, const struct history_ring *ring,
+                             const struct meters *meters)
+{
+    const uint64_t age_us = clock_monotonic_us() - history_end_us(ring);
     json_t *json = json_object();
     const size_t n = history_count(ring);
     describe_set(&json, "step_s", json_integer((json_int_t)(ring->step_us / 1000000)));
-    describe_set(&json, "end", describe_timestamp(wall_us - (now_us - history_end_us(ring))));
+    describe_set(&json, "end", describe_timestamp(clock_wall_us() - age_us));
     for (size_t column = 0; column < HISTORY_VALUES; column++) {
         json_t *list = json_array();
         for (size_t i = 0; i < n; i++) {
@@ -85,16 +196,33 @@ static json_t *describe_ring(const struct history_ring *ring, uint64_t wall_us, 
         }
         describe_set(&json, COLUMNS[column], list);
     }
+    describe_set(&json, "latency", describe_latency(ring));
+    describe_set(&json, "routes",
+                 describe_lines(ring, &history->routes, &meters->routes,
+                                offsetof(struct history_step, routes), HISTORY_ROUTE_VALUES));
+    describe_set(&json, "limits",
+                 describe_lines(ring, &history->limits, &meters->limits,
+                                offsetof(struct history_step, limits), HISTORY_LIMIT_VALUES));
     return json;
+}
+
+static json_t *describe_latency_edges(void)
+{
+    json_t *edges = json_array();
+    for (size_t i = 0; i < LATENCY_EDGES; i++) {
+        describe_append(&edges, json_integer((json_int_t)latency_edge_us(i)));
+    }
+    return edges;
 }
 
 void history_handle(struct admin_request *request)
 {
     const struct history *history = &request->admin->history;
-    const uint64_t wall_us = clock_wall_us();
-    const uint64_t now_us = clock_monotonic_us();
+    const struct meters *meters = request->admin->options.meters;
     json_t *json = json_object();
-    describe_set(&json, "fine", describe_ring(&history->fine, wall_us, now_us));
-    describe_set(&json, "coarse", describe_ring(&history->coarse, wall_us, now_us));
-    answer_json(request, 200, json);
+    describe_set(&json, "latency_edges_us", describe_latency_edges());
+    describe_set(&json, "now", live_describe(request->admin, request->policy));
+    describe_set(&json, "fine", describe_ring(history, &history->fine, meters));
+    describe_set(&json, "coarse", describe_ring(history, &history->coarse, meters));
+    answer_compact_json(request, 200, json);
 }

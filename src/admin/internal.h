@@ -3,6 +3,7 @@
 #ifndef SLUICE_ADMIN_INTERNAL_H
 #define SLUICE_ADMIN_INTERNAL_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 64, /* per listener: a flood at one does not block the others */
     ADMIN_CHANGES_MAX = 16,     /* waiting for the shared store: leaves slots for other requests */
     ADMIN_ASKING_CHILDREN_MAX = 2,             /* child processes of requests that read */
+    ADMIN_VIEWERS_MAX = 8,                     /* of /v1/live, at all listeners */
     ADMIN_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* per listener, of all answers not read yet */
     ADMIN_ANSWER_BYTES_FREE = 64 * 1024,       /* an answer up to this size is always sent */
 };
@@ -71,7 +73,8 @@ struct admin {
     struct list leaving;         /* struct admin_listener */
     struct log_gate refusals;    /* limits the log lines about refusals */
     struct history history;
-    struct timer read_meters; /* for the history */
+    struct timer each_second; /* reads the meters for the history */
+    size_t n_viewers;         /* connections that stream */
     pthread_t thread;
     bool is_running;
     uint64_t started_us; /* monotonic */
@@ -116,14 +119,26 @@ void admin_connections_leave(struct admin_listener *admin_listener);
 /* Close all connections of @admin_listener. */
 void admin_connections_close(struct admin_listener *admin_listener);
 
+/* Send @line to all viewers but those that have not taken the line before. An empty one closes
+ * their connections: those that are still let in come again. */
+void admin_viewers_send(struct admin *admin, struct span line);
+
 /* Whether a request that began under @policy is in progress at @admin_listener. */
 bool admin_connections_have_request(const struct admin_listener *admin_listener,
                                     const struct policy *policy);
 
 /* --- history_resource.c --- */
 
-/* Read the meters for the history now and each second. */
+/* Read the meters for the history now and each second, and send what is counted to viewers. */
 void admin_history_start(struct admin *admin);
+
+/* --- live_resource.c --- */
+
+/* What is counted now, for the policy in force. NULL: no memory. */
+json_t *live_describe(struct admin *admin, const struct policy *policy);
+
+/* Send the line of this second to the viewers. */
+void live_send(struct admin *admin);
 
 /* --- reload_resource.c --- */
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "http/head_builder.h"
 #include "http/values.h"
+#include "page/page.h"
 
 enum { JSON_DEPTH_FLAGS = JSON_REJECT_DUPLICATES };
 
@@ -29,10 +30,9 @@ void answer_content(struct admin_request *request, uint16_t status, struct span 
     answer(request, status);
 }
 
-/* The text of @json with a line end behind it, of malloc; NULL: no memory. */
-static char *dump(json_t *json, size_t *bytes)
+char *json_dump_line(json_t *json, size_t flags, size_t *bytes)
 {
-    char *text = json != NULL ? json_dumps(json, JSON_INDENT(2) | JSON_ENSURE_ASCII) : NULL;
+    char *text = json != NULL ? json_dumps(json, flags | JSON_ENSURE_ASCII) : NULL;
     json_decref(json);
     if (text == NULL) {
         return NULL;
@@ -45,8 +45,35 @@ static char *dump(json_t *json, size_t *bytes)
 void answer_json(struct admin_request *request, uint16_t status, json_t *json)
 {
     size_t bytes = 0;
-    char *text = dump(json, &bytes);
+    char *text = json_dump_line(json, JSON_INDENT(2), &bytes);
     answer_content(request, text != NULL ? status : 503, SPAN("application/json"), text, bytes);
+}
+
+void answer_compact_json(struct admin_request *request, uint16_t status, json_t *json)
+{
+    size_t bytes = 0;
+    char *text = json_dump_line(json, JSON_COMPACT, &bytes);
+    answer_content(request, text != NULL ? status : 503, SPAN("application/json"), text, bytes);
+}
+
+void answer_stream(struct admin_request *request, struct span content_type, char *content,
+                   size_t content_bytes)
+{
+    request->is_stream = true;
+    answer_content(request, 200, content_type, content, content_bytes);
+}
+
+const struct page_body *request_page_body(const struct admin_request *request)
+{
+    return request->takes_gzip ? &request->page->gzip : &request->page->plain;
+}
+
+void answer_page(struct admin_request *request, const struct page_file *file)
+{
+    request->page = file;
+    request->content_type = file->content_type;
+    const struct span etag = request_page_body(request)->etag;
+    answer(request, span_equals(span_of_text(request->known_etag), etag) ? 304 : 200);
 }
 
 void answer_problem_with(struct admin_request *request, uint16_t status, json_t *json,
@@ -64,7 +91,7 @@ void answer_problem_with(struct admin_request *request, uint16_t status, json_t 
         json_decref(problem);
         problem = NULL;
     }
-    char *text = dump(problem, &bytes);
+    char *text = json_dump_line(problem, JSON_INDENT(2), &bytes);
     answer_content(request, status, SPAN("application/problem+json"), text, bytes);
 }
 

@@ -27,9 +27,12 @@ enum {
     ADMIN_RECEIVED_BYTES_MAX = 64 * 1024 * 1024,
     ADMIN_DETAIL_BYTES_MAX = 512,
     ADMIN_BY_BYTES_MAX = 48,
+    ADMIN_ETAG_BYTES_MAX = 64,
 };
 
 struct admin;
+struct page_body;
+struct page_file;
 
 struct admin_request {
     struct admin *admin;
@@ -38,7 +41,10 @@ struct admin_request {
     struct span captures[ADMIN_CAPTURES_MAX]; /* of the resource's path, in order, decoded */
     struct span query;                        /* as received */
     struct span body;                         /* the whole body */
+    bool takes_gzip;                          /* the client does */
+    char known_etag[ADMIN_ETAG_BYTES_MAX];    /* If-None-Match; NUL-terminated, "": none */
     char by[ADMIN_BY_BYTES_MAX];              /* the author, one word; NUL-terminated */
+    bool may_change;                          /* the author may change things, too */
 
     /* Set by a handler that has not answered yet. */
     void (*on_gone)(struct admin_request *request);
@@ -56,6 +62,8 @@ struct admin_request {
     struct span content_type; /* static */
     char *content;            /* owned; of malloc */
     size_t content_bytes;
+    const struct page_file *page;         /* in place of content; NULL: it is content */
+    bool is_stream;                       /* more lines follow the content */
     struct span allow;                    /* with 405; static */
     char outcome[ADMIN_DETAIL_BYTES_MAX]; /* for the audit: a change's effect or its failure */
     void (*on_answer)(struct admin_request *request); /* set by the connection */
@@ -67,6 +75,20 @@ void answer_json(struct admin_request *request, uint16_t status, json_t *json);
 /* Answer with @content, of malloc, which is taken over; @content_type is static. */
 void answer_content(struct admin_request *request, uint16_t status, struct span content_type,
                     char *content, size_t content_bytes);
+
+/* The same in one line. */
+void answer_compact_json(struct admin_request *request, uint16_t status, json_t *json);
+
+/* Of request->page, as the client takes it. */
+const struct page_body *request_page_body(const struct admin_request *request);
+
+/* Answer with @file, or with 304 where the client has it. */
+void answer_page(struct admin_request *request, const struct page_file *file);
+
+/* Answer with lines that come one after the other until the client leaves: @content, of malloc,
+ * which is taken over, and what admin_viewers_send() sends. The request ends with the first. */
+void answer_stream(struct admin_request *request, struct span content_type, char *content,
+                   size_t content_bytes);
 
 /* Answer with a problem document (RFC 9457). @format gives its detail, for people: the fault and
  * the remedy. It may contain untrusted text. NULL: no detail. */
@@ -93,6 +115,10 @@ MUST_USE json_t *request_read_object(struct admin_request *request);
 /* The value of @name in the query, decoded into @buffer; false: it is absent. */
 MUST_USE bool request_find_query(const struct admin_request *request, struct span name,
                                  char *buffer, size_t capacity, struct span *value);
+
+/* The text of @json, which is released, with a line end behind it: of malloc, without a NUL. @flags
+ * are jansson's. NULL: no memory, or @json is NULL. */
+MUST_USE char *json_dump_line(json_t *json, size_t flags, size_t *bytes);
 
 /* @span as a JSON string; invalid UTF-8 becomes U+FFFD. NULL: no memory. */
 json_t *json_of_span(struct span span);

@@ -8,6 +8,7 @@
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
 #include "proxy/server.h"
@@ -23,6 +24,24 @@ static json_t *describe_listeners(const struct listener_section *listeners, size
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         describe_append(&list, json_of_span(listeners[i].endpoint.text));
+    }
+    return list;
+}
+
+/* The addresses of the page: browsers reach no unix socket. */
+static json_t *describe_pages(const struct admin_section *admin)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < admin->n_listeners; i++) {
+        const struct listener_section *listener = &admin->listeners[i];
+        const struct span place = listener->endpoint.text;
+        char buffer[HOST_BYTES_MAX + 32];
+        struct text url = text_of(buffer, sizeof(buffer));
+        if (!span_starts_with(place, SPAN("unix:"))) {
+            text_add_format(&url, "%s://%.*s/ui/", listener->tls != NULL ? "https" : "http",
+                            SPAN_ARGS(place));
+            describe_append(&list, json_of_span(text_span(&url)));
+        }
     }
     return list;
 }
@@ -115,6 +134,7 @@ void status_handle(struct admin_request *request)
     describe_set(&json, "listen", describe_listeners(policy->listeners, policy->n_listeners));
     describe_set(&json, "admin",
                  describe_listeners(policy->admin.listeners, policy->admin.n_listeners));
+    describe_set(&json, "pages", describe_pages(&policy->admin));
     if (options->control != NULL) {
         describe_set(&json, "control", json_of_span(options->control->endpoint.text));
     }

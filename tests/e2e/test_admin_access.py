@@ -72,10 +72,10 @@ def test_the_token_may_change_and_the_other_may_read(tcp):
 BROWSERS = [
     [("Origin", "https://evil.example")],
     [("Origin", "null")],
-    [("Origin", "http://127.0.0.1:9900")],
+    [("Origin", "http://127.0.0.1:9900")],  # of another address than Host
     [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")],
     [("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Mode", "cors")],
-    [("Sec-Fetch-Site", "same-origin")],
+    [("Sec-Fetch-Site", "same-origin"), ("Origin", "http://127.0.0.1:9900")],
     [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),
      ("Sec-Fetch-Dest", "document"), ("Sec-Fetch-User", "?1")],
     [("Sec-Fetch-Dest", "image")],

@@ -172,27 +172,6 @@ def test_any_program_writes_the_table_as_the_manual_says(open_proxies, start_red
     assert time.monotonic() - started < 2.5
 
 
-def test_tenants_that_have_ended_are_removed_from_redis_by_changes(open_proxies, start_redis):
-    redis = start_redis()
-    proxy, = open_proxies(at(redis), 1)
-    until(lambda: proxy.count("probe", most=1) == 1, "Redis")
-    ended = int(time.time() * 1000) - 1
-    for i in range(1000):
-        redis.call("HSET", "sluice:tenants", f"header.x-api-key=ended{i}", f"gold {ended}")
-        if i % 4 == 0:
-            redis.call("HSET", "sluice:tenants", f"header.x-api-key=kept{i}", "gold" if i % 8 else "gold 0 1 x")
-    lengths = [int(redis.call("HLEN", "sluice:tenants"))]
-    while lengths[-1] > 260 and len(lengths) < 40:
-        proxy.set("k", "gold" if len(lengths) % 2 else "free")
-        lengths.append(int(redis.call("HLEN", "sluice:tenants")))
-    removed = [before - after for before, after in zip(lengths, lengths[1:])]
-    assert max(removed) < 300 and len(removed) > 4, "so many at once"
-    assert 250 <= lengths[-1] <= 254, "those that are kept, k, the version, the id and where it goes on"
-    for i in range(0, 1000, 4):
-        assert redis.call("HEXISTS", "sluice:tenants", f"header.x-api-key=kept{i}") == 1
-    proxy.admin.change("DELETE", "/v1/tenants/header.x-api-key=k")
-
-
 def test_no_decision_is_by_a_plan_older_than_a_second(open_proxies, start_redis):
     redis = start_redis()
     proxies = open_proxies(at(redis))

@@ -8,8 +8,8 @@ import sys
 
 import tree
 
-FLOORS = {"base": 0, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "geo": 2, "http2": 2, "policy": 3, "store": 3,
-          "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
+FLOORS = {"base": 0, "page": 1, "limit": 1, "http": 1, "net": 1, "tls": 2, "jwt": 2, "geo": 2, "http2": 2, "policy": 3,
+          "store": 3, "proxy": 4, "admin": 5, "simulation": 5, "app": 6}
 
 # The rooms of a module, sub-folders of src/MODULE, the lowest first. A public header belongs to the
 # room of its source. What lies in src/MODULE itself is below all rooms if it is a header; a source

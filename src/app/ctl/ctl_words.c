@@ -131,6 +131,20 @@ static int print_status(const json_t *answer, FILE *out)
     return result;
 }
 
+/* The page's addresses, a line each. */
+static int print_pages(const json_t *answer, FILE *out)
+{
+    const json_t *pages = json_object_get(answer, "pages");
+    for (size_t i = 0; i < json_array_size(pages); i++) {
+        ctl_print_line(out, "%s", json_string_value(json_array_get(pages, i)));
+    }
+    if (json_array_size(pages) == 0) {
+        fputs("sluice ctl: the page needs a TCP address in admin.listen, such as 127.0.0.1:9900\n",
+              stderr);
+    }
+    return json_array_size(pages) > 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
 /* --- limits and routes --- */
 
 /* 10/s, 5/2h, or 3 at once. */
@@ -452,6 +466,8 @@ static const struct ctl_table TENANTS = {
 const struct ctl_word CTL_WORDS[] = {
     {"status", "", "GET", "/v1/status", NULL, print_status, NULL,
      "version, policy, listeners, store and counters at a glance; exits 1 if it drains"},
+    {"ui", "", "GET", "/v1/status", NULL, print_pages, NULL,
+     "the address of the page that shows it in a browser; exits 1 if there is none"},
     {"health", "", "GET", "/healthz", NULL, print_health, NULL,
      "whether the workers' loops run; exits 1 if not"},
     {"ready", "", "GET", "/readyz", NULL, print_ready, NULL,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "page/page.h"
 
 enum { TOP = 20 }; /* clients that are shown */
 
@@ -288,12 +289,9 @@ enum status report_print_page(const json_t *report, FILE *out)
     if (json == NULL) {
         return STATUS_NO_MEMORY;
     }
-    fwrite(report_page.data, 1, report_page.len, out);
-    fputs("<script>", out);
-    fwrite(report_charts.data, 1, report_charts.len, out);
-    fputs("</script>\n<script id=\"report\" type=\"application/json\">", out);
+    fwrite(page_report_head.data, 1, page_report_head.len, out);
     print_data(json, len, out);
-    fputs("</script>\n", out);
+    fwrite(page_report_tail.data, 1, page_report_tail.len, out);
     free(json);
     return ferror(out) == 0 ? STATUS_OK : STATUS_IO;
 }

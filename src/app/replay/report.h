@@ -41,10 +41,6 @@ void report_print_text(const json_t *report, FILE *out, const struct report_scre
 void report_print_chart(const json_t *report, const char *name, FILE *out,
                         const struct report_screen *screen);
 
-/* What the page consists of besides the report; compiled in. */
-extern const struct span report_page;   /* page.html */
-extern const struct span report_charts; /* Chart.js */
-
 /* --- members of the tree --- */
 
 /* The number @name; 0: there is none. */

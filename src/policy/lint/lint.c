@@ -39,7 +39,6 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_providers},
         {.check_route = lint_passed_on_cost},
         {.check_route = lint_cheap_default},
-        {.check_rule = lint_unreachable_plans},
         {.check_rule = lint_unseen_shadows},
         {.check = lint_unrouted_names},
         {.check_route = lint_unmet_connections},

@@ -66,8 +66,6 @@ void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec);
 void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,
                                const struct spec_limit *spec);
-void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
-                            const struct spec_limit *spec);
 void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec);
 

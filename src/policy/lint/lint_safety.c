@@ -310,42 +310,6 @@ void lint_plain_secrets(struct lint *lint)
     }
 }
 
-/* --- plans --- */
-
-/* Whether @source can name the plan of a key, and does so after a restart, too. A route whose limit
- * looks for plans in claims reads tokens, or is an error. */
-static bool may_name_plans(const struct policy *policy, const struct plan_source *source)
-{
-    if (source->is_tenant) {
-        return policy->store.kind == STORE_REDIS || policy->tenants_file.len > 0;
-    }
-    return KEY_SOURCE_ROWS[source->term.source].origin != KEY_FROM_HEADER ||
-           policy->n_trusted_proxies > 0;
-}
-
-void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
-                            const struct spec_limit *spec)
-{
-    const struct policy *policy = lint->policy;
-    for (size_t i = 0; i < rule->n_plan_sources; i++) {
-        if (may_name_plans(policy, &rule->plan_sources[i])) {
-            return;
-        }
-    }
-    if (rule->n_plans == 0) {
-        return;
-    }
-    if (limit_rule_has_tenants(rule)) {
-        node_warn(lint->diags, spec->plan.node, WARNING_UNREACHABLE_PLAN,
-                  "the plans of tenants %s: name a file in tenants, or redis in store",
-                  policy->admin.n_listeners > 0 ? "end with the process" : "come from nowhere");
-    } else {
-        node_warn(lint->diags, spec->plan.node, WARNING_UNREACHABLE_PLAN,
-                  "trusted proxies alone name plans in a header, and there are none: name them in "
-                  "trusted_proxies");
-    }
-}
-
 /* --- shadows --- */
 
 void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,

@@ -487,7 +487,9 @@ void counting_note_end(const struct exchange *exchange, uint64_t now_us)
     if (exchange->admission.lacked != NULL) {
         note_lacking(exchange, now_us);
     }
-    latency_add(&meters->total, now_us - exchange->started_us);
+    const uint64_t total_us = now_us - exchange->started_us;
+    latency_add(&meters->total, total_us);
+    counter_add(&counted->total_us, total_us);
     counter_add(&meters->request_bytes, exchange->request_bytes);
     counter_add(&meters->response_bytes, exchange->response_bytes);
 }

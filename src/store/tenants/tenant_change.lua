@@ -1,5 +1,4 @@
---[[ Set or remove the plan of a tenant, and tell all processes. Some of the tenants that have ended
-are removed: the field `swept` is where the search for them goes on.
+--[[ Set or remove the plan of a tenant, and tell all processes.
 
 KEYS   the hash of tenants
 ARGV   1 the channel
@@ -18,21 +17,6 @@ local function tell(field)
   local version = string.format('%.0f', before + 1)
   redis.call('HSET', KEYS[1], 'version', version)
   redis.call('PUBLISH', ARGV[1], 'tenant ' .. version .. ' ' .. field)
-end
-local function sweep()
-  local at = string.match(redis.call('HGET', KEYS[1], 'swept') or '', '^%d+$') or '0'
-  local page = redis.call('HSCAN', KEYS[1], at, 'COUNT', 100)
-  for i = 1, #page[2], 2 do
-    local ended = tonumber(string.match(page[2][i + 1], '^%S+ (%d+)') or '')
-    if ended and ended > 0 and ended <= now then
-      redis.call('HDEL', KEYS[1], page[2][i])
-    end
-  end
-  if page[1] == '0' then
-    redis.call('HDEL', KEYS[1], 'swept')
-  else
-    redis.call('HSET', KEYS[1], 'swept', page[1])
-  end
 end
 local till = tonumber(ARGV[5])
 if till == 0 and tonumber(ARGV[6]) > 0 then
@@ -56,5 +40,4 @@ else
              string.format('%s %.0f %.0f %s', ARGV[4], till, now, ARGV[7]))
 end
 tell(ARGV[2])
-sweep()
 return {till, now}

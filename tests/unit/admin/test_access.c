@@ -71,10 +71,12 @@ static struct access_verdict judge(const struct access_rules *rules, enum peer k
     const struct access_peer peer = peer_of(kind);
     const bool reads = text[0] == 'G' || text[0] == 'H';
     const bool receives = strstr(request, " /receives") != NULL;
+    const bool is_page = strstr(request, " /ui/") != NULL;
     return access_judge(rules, &peer, &head,
-                        strstr(request, " /reads") != NULL || reads ? ADMIN_READS
-                        : receives                                  ? ADMIN_RECEIVES
-                                                                    : ADMIN_CHANGES);
+                        is_page                                       ? ADMIN_SHOWS_PAGE
+                        : strstr(request, " /reads") != NULL || reads ? ADMIN_READS
+                        : receives                                    ? ADMIN_RECEIVES
+                                                                      : ADMIN_CHANGES);
 }
 
 static void check_stories(const struct story *stories, size_t n_stories)
@@ -196,25 +198,79 @@ START_TEST(a_name_that_is_not_ours_is_misdirected)
 }
 END_TEST
 
-START_TEST(what_a_page_sends_is_refused)
+START_TEST(what_a_page_of_others_sends_is_refused)
 {
     static const struct story STORIES[] = {
         {LOOPBACK, "GET /", HERE "Origin: https://evil.example\r\n", 403},
         {LOOPBACK, "GET /", HERE "Origin: null\r\n", 403},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: cross-site\r\n", 403},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-site\r\n", 403},
-        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-origin\r\n", 403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-origin\r\nOrigin: http://127.0.0.1\r\n",
+         403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: same-origin\r\n",
+         403},
+        {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: same-origin, same-origin\r\n", 403},
+        {LOOPBACK, "GET /",
+         HERE "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+              "Sec-Fetch-Dest: document\r\n",
+         403},
+        {LOOPBACK, "GET /", "Host: evil.example\r\nSec-Fetch-Site: same-origin\r\n", 421},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\n", 0},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n", 0},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", 403},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Site: none\r\nOrigin: null\r\n", 403},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Mode: no-cors\r\n", 403},
         {LOOPBACK, "GET /", HERE "Sec-Fetch-Dest: image\r\n", 403},
-        {SOCKET, "POST /", HERE JSON "Origin: http://127.0.0.1:9900\r\n", 403},
+        {SOCKET, "POST /", HERE JSON "Origin: http://127.0.0.1:9901\r\n", 403},
+        {SOCKET, "POST /", HERE JSON "Origin: ftp://127.0.0.1:9900\r\n", 403},
+        {SOCKET, "POST /",
+         HERE JSON "Origin: http://127.0.0.1:9900\r\nOrigin: http://127.0.0.1:9900\r\n", 403},
         {SOCKET, "POST /", HERE JSON "Sec-Fetch-Site: none\r\n", 403},
         {SOCKET, "POST /", HERE JSON "Sec-Fetch-User: ?1\r\n", 403},
         {LOOPBACK, "DELETE /", HERE WITH_TOKEN "Origin: null\r\n", 403},
         {LOOPBACK, "OPTIONS /", HERE "Origin: null\r\n", 401},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+#define OF_PAGE "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\n"
+
+START_TEST(our_own_page_may_ask)
+{
+    static const struct story STORIES[] = {
+        {LOOPBACK, "GET /", HERE OF_PAGE, 0},
+        {LOOPBACK, "GET /", HERE OF_PAGE "Origin: http://127.0.0.1:9900\r\n", 0},
+        {LOOPBACK, "POST /", HERE OF_PAGE JSON, 401},
+        {LOOPBACK, "POST /", HERE OF_PAGE JSON WITH_TOKEN "Origin: http://127.0.0.1:9900\r\n", 0},
+        {REMOTE, "GET /", HERE OF_PAGE, 401},
+        {REMOTE, "GET /", HERE OF_PAGE WITH_TOKEN, 0},
+        /* over plain HTTP, where browsers leave the others out */
+        {REMOTE, "POST /", HERE JSON WITH_TOKEN "Origin: http://127.0.0.1:9900\r\n", 0},
+        {REMOTE, "POST /", HERE JSON WITH_TOKEN "Origin: HTTP://127.0.0.1:9900\r\n", 403},
+        {REMOTE, "POST /", HERE OF_PAGE WITH_TOKEN, 415},
+    };
+    check_stories(STORIES, ARRAY_LEN(STORIES));
+}
+END_TEST
+
+START_TEST(the_page_itself_needs_no_token)
+{
+    static const struct story STORIES[] = {
+        {REMOTE, "GET /ui/", HERE, 0},
+        {REMOTE, "GET /ui/app.js", HERE OF_PAGE, 0},
+        {REMOTE, "GET /ui/", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n", 0},
+        {REMOTE, "GET /ui/",
+         HERE "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+              "Sec-Fetch-Dest: document\r\n",
+         0},
+        {REMOTE, "GET /ui/",
+         HERE "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"
+              "Sec-Fetch-Dest: iframe\r\n",
+         403},
+        {REMOTE, "GET /ui/app.js", HERE "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n",
+         403},
+        {REMOTE, "GET /ui/", "Host: evil.example\r\n", 421},
     };
     check_stories(STORIES, ARRAY_LEN(STORIES));
 }
@@ -340,7 +396,9 @@ int main(void)
     tcase_add_test(cases, without_tokens_none_fits);
     tcase_add_test(cases, what_a_proxy_of_this_machine_passes_on_is_not_its_own);
     tcase_add_test(cases, a_name_that_is_not_ours_is_misdirected);
-    tcase_add_test(cases, what_a_page_sends_is_refused);
+    tcase_add_test(cases, what_a_page_of_others_sends_is_refused);
+    tcase_add_test(cases, our_own_page_may_ask);
+    tcase_add_test(cases, the_page_itself_needs_no_token);
     tcase_add_test(cases, a_change_has_a_type_that_no_form_has);
     suite_add_tcase(suite, cases);
     TCase *access_rules_tests = tcase_create("access_rules");

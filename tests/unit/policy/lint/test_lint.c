@@ -458,19 +458,6 @@ static const struct {
     {"cheap-default", 0, /* no server runs a handler */
      "limits: {a: {key: client.ip, rate: 9/s}}\n"
      "routes: [{limits: [a], cost: {POST: 5, default: 1}, respond: {status: 204}}]\n"},
-#define PLANS(plan)                                                                                \
-    "limits: {l: {key: client.ip, rate: 1/s, plans: {gold: 9/s}, plan: " plan "}}\n"               \
-    "routes: [{limits: [l], upstream: u}]\n"
-    {"unreachable-plan", 1, PLANS("tenant")},
-    {"unreachable-plan", 1, "admin: 127.0.0.1:0\n" PLANS("tenant | header.x-plan")},
-    {"unreachable-plan", 1, PLANS("header.x-plan")},
-    {"unreachable-plan", 0, "trusted_proxies: 10.0.0.0/8\n" PLANS("header.x-plan")},
-    {"unreachable-plan", 0, "trusted_proxies: 10.0.0.0/8\n" PLANS("tenant | header.x-plan")},
-    {"unreachable-plan", 0, "tenants: plans.txt\n" PLANS("header.x-plan | tenant")},
-    {"unreachable-plan", 0, "store: {redis: 'redis://127.0.0.1:1', secret: s}\n" PLANS("tenant")},
-    {"unreachable-plan", 0,
-     "jwt: {main: {secret: 0123456789abcdef0123456789abcdef, issuer: i}}\n" PLANS("jwt.plan")},
-
     {"unseen-shadow", 0,
      "limits: {l: {key: client.ip, rate: 1/s, shadow: true}}\nroutes: [{limits: [l], upstream: "
      "u}]\n"},

@@ -1,0 +1,163 @@
+/* The page of the admin API: its views, the token, and what all views share. */
+
+import {ask, live, reconnect, token, whenRefused} from "./client.js";
+import {element} from "./parts.js";
+import {nowView} from "./now.js";
+import {policyView} from "./policy.js";
+import {whatIfView} from "./whatif.js";
+import {whoView} from "./who.js";
+import {whyView} from "./why.js";
+
+const byId = (id) => document.getElementById(id);
+
+/* What views are given: whether things may be changed, and how to ask before they are. */
+const page = {
+  mayChange: false,
+  access: null, /* of /v1/access; null: not known yet */
+
+  /* Ask before something is done. @fields: elements for what is to be said. A promise of whether it
+   * was agreed to. */
+  confirm(title, verb, ...fields) {
+    const dialog = byId("ask-dialog");
+    byId("ask-title").textContent = title;
+    byId("ask-body").replaceChildren(...fields);
+    byId("ask-do").textContent = verb;
+    return new Promise((resolve) => {
+      dialog.addEventListener("close", () => resolve(dialog.returnValue === "do"), {once: true});
+      dialog.returnValue = "cancel";
+      dialog.showModal();
+    });
+  },
+
+  /* A sentence about the outcome of @promise, in @place. */
+  async tell(place, promise, done) {
+    place.replaceChildren();
+    try {
+      const answer = await promise;
+      place.append(element("p", "done", done(answer)));
+      return answer;
+    } catch (problem) {
+      place.append(element("p", "problem", problem.message));
+      return null;
+    }
+  },
+};
+
+const views = [
+  ["now", nowView(page)], ["who", whoView(page)], ["why", whyView(page)],
+  ["whatif", whatIfView(page)], ["policy", policyView(page)],
+].map(([name, view]) => ({name, view, tab: byId(`tab-${name}`), panel: byId(`view-${name}`)}));
+
+let shown = null;
+
+/* --- tabs: WAI-ARIA's pattern, with the view in the address --- */
+
+function show(name, hasFocus) {
+  const wanted = views.find((view) => view.name === name) || views[0];
+  if (wanted === shown) {
+    return;
+  }
+  for (const view of views) {
+    const isShown = view === wanted;
+    view.tab.setAttribute("aria-selected", String(isShown));
+    view.tab.tabIndex = isShown ? 0 : -1;
+    view.panel.hidden = !isShown;
+  }
+  shown?.view.hide?.();
+  shown = wanted;
+  scrollTo(0, 0);
+  if (hasFocus) {
+    shown.tab.focus();
+  }
+  shown.view.show?.();
+}
+
+function onKey(event) {
+  const at = views.findIndex((view) => view.tab === event.target);
+  const next = {
+    ArrowRight: (at + 1) % views.length, ArrowLeft: (at + views.length - 1) % views.length,
+    Home: 0, End: views.length - 1,
+  }[event.key];
+  if (at >= 0 && next !== undefined) {
+    event.preventDefault();
+    location.hash = views[next].name;
+    show(views[next].name, true);
+  }
+}
+
+for (const {name, view, tab, panel} of views) {
+  panel.append(...view.elements);
+  tab.addEventListener("click", () => { location.hash = name; });
+}
+byId("tabs").addEventListener("keydown", onKey);
+addEventListener("hashchange", () => show(location.hash.slice(1), false));
+
+/* --- the token --- */
+
+function showToken() {
+  const dialog = byId("token-dialog");
+  if (!dialog.open) {
+    byId("token-text").value = "";
+    dialog.returnValue = "cancel";
+    dialog.showModal();
+  }
+}
+
+byId("token").addEventListener("click", showToken);
+byId("token-dialog").addEventListener("close", () => {
+  const {returnValue} = byId("token-dialog");
+  const text = byId("token-text").value.trim();
+  byId("token-text").value = "";
+  if (returnValue === "use" && text !== "") {
+    token.set(text);
+  } else if (returnValue === "forget") {
+    token.forget();
+  } else {
+    return;
+  }
+  reconnect();
+});
+whenRefused(showToken);
+
+async function readAccess() {
+  page.access = await ask("/v1/access");
+  page.mayChange = page.access.may_change;
+  byId("token").textContent = token.get() ? (page.mayChange ? "Token: may change" : "Token: may read")
+    : "Token …";
+  document.body.classList.toggle("may-change", page.mayChange);
+  views.forEach(({view}) => view.onAccess?.());
+}
+
+/* --- the connection --- */
+
+function tellConnection(text, isBad) {
+  const place = byId("connection");
+  if (place.textContent !== text) {
+    place.textContent = text; /* it is read out when it changes */
+  }
+  place.classList.toggle("bad", isBad);
+}
+
+const STATES = {ready: "ready", degraded: "degraded", unready: "unready", draining: "draining"};
+
+async function onOpen() {
+  await readAccess();
+  for (const {view} of views) {
+    await view.onOpen?.();
+  }
+}
+
+function onLine(line) {
+  const state = STATES[line.status] || line.status;
+  tellConnection(line.reasons ? `${state}: ${line.reasons.join("; ")}` : state, line.status !== "ready");
+  views.forEach(({view}) => view.onLine?.(line));
+}
+
+function onLost(problem) {
+  const why = problem.status === 401 ? "a token is needed" : problem.message;
+  tellConnection(`disconnected: ${why}`, true);
+  views.forEach(({view}) => view.onLost?.());
+}
+
+show(location.hash.slice(1) || "now", false);
+live(onOpen, onLine, onLost);

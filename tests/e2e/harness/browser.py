@@ -1,0 +1,107 @@
+"""Chromium without a screen, driven by Selenium. A test that needs it is skipped where it is not installed."""
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from harness.wait import until
+
+DRIVER, PROGRAM = shutil.which("chromedriver"), shutil.which("chromium")
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions",
+           "--no-first-run", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US")
+
+
+def have():
+    """Selenium; or skip the test."""
+    selenium = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
+    if not DRIVER or not PROGRAM:
+        pytest.skip("chromium and chromium-driver are not installed")
+    return selenium
+
+
+class Browser:
+    """A window. Texts are looked for in the elements that a CSS selector finds."""
+
+    def __init__(self, width=1200, height=1000, is_dark=False):
+        webdriver = have()
+        self.profile = tempfile.TemporaryDirectory(prefix="browser-")
+        options = webdriver.ChromeOptions()
+        options.binary_location = PROGRAM
+        for option in (*OPTIONS, f"--user-data-dir={self.profile.name}"):
+            options.add_argument(option)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        service = __import__("selenium.webdriver.chrome.service", fromlist=["Service"]).Service(
+            DRIVER, env={**os.environ, "HOME": self.profile.name, "TZ": "UTC"})
+        self.driver = webdriver.Chrome(service=service, options=options)
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+        self.prefer(is_dark)
+
+    def stop(self):
+        self.driver.quit()
+        self.profile.cleanup()
+
+    def prefer(self, is_dark):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}]})
+
+    def open(self, url):
+        self.driver.get(url)
+
+    def all(self, selector):
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector):
+        found = self.all(selector)
+        assert len(found) == 1, (selector, len(found))
+        return found[0]
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def text(self, selector="body"):
+        """As it is shown. Read at once: the page replaces its elements."""
+        return self.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText).join('\\n')",
+                        selector)
+
+    def wait(self, what, text, within=30):
+        return until(what, text, within=within)
+
+    def wait_text(self, selector, text, within=30):
+        return until(lambda: text in self.text(selector), f"{text!r} in {selector}, which has {self.text(selector)!r}",
+                     within=within)
+
+    def click(self, selector, text=None):
+        """Click the first element that has that text, wherever the page has put it by now."""
+        script = """
+            const found = [...document.querySelectorAll(arguments[0])]
+                .find((one) => arguments[1] === null || one.textContent.trim() === arguments[1]);
+            found?.click();
+            return found !== undefined;
+        """
+        until(lambda: self.run(script, selector, text), f"{text or 'an element'} at {selector}")
+
+    def type(self, selector, text):
+        field = self.one(selector)
+        field.clear()
+        field.send_keys(text)
+
+    def keys(self, *names):
+        """Press keys, wherever the focus is."""
+        keys = __import__("selenium.webdriver.common.keys", fromlist=["Keys"]).Keys
+        for name in names:
+            self.driver.switch_to.active_element.send_keys(getattr(keys, name, name))
+
+    def console(self):
+        """What was said on the console since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def shoot(self, path):
+        """The whole page as a picture."""
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"],
+                                                    "height": min(size["height"], 4000), "scale": 1}})
+        path.write_bytes(__import__("base64").b64decode(shot["data"]))

@@ -1,0 +1,290 @@
+"""The page of the admin API in Chromium: what it shows is what the proxy counts, and its buttons do what they say."""
+
+import os
+import pathlib
+
+import pytest
+
+from harness.admin import READ_TOKEN, TOKEN, Admin, addresses, audit
+from harness.browser import Browser
+from test_metrics import Metrics
+
+POLICY = """
+admin: {{listen: 127.0.0.1:{port}, token: 0123456789abcdef0123456789abcdef, read_token: fedcba9876543210fedcba9876543210}}
+{more}
+limits:
+  per-client: {{key: client.ip, rate: 60/hour, burst: 5}}
+  per-key: {{key: [header.x-api-key, method], rate: [10/hour, 100/day]}}
+  per-name: {{key: query.name, rate: 1/hour, shadow: true}}
+routes:
+  - {{name: items, match: {{path: "/a/{{id}}/**", method: [GET]}}, limits: [per-client, per-key, per-name],
+     respond: {{status: 200}}}}
+  - {{name: rest, respond: {{status: 204}}}}
+"""
+HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"'><svg/onload=alert(1)>", "a\u202eb", "{{7*7}}"]
+WIDTHS = (360, 800, 1600)
+
+
+@pytest.fixture
+def browser():
+    browsers = []
+
+    def start(**how):
+        browsers.append(Browser(**how))
+        return browsers[-1]
+
+    yield start
+    for one in browsers:
+        one.stop()
+
+
+def run(start, more="", port=0):
+    proxy = start(POLICY.format(port=port, more=more))
+    address = addresses(proxy)[0]
+    return proxy, Admin(address), f"http://{address[0]}:{address[1]}/ui/"
+
+
+def sign_in(page, token=TOKEN):
+    page.click("#token")
+    page.type("#token-text", token)
+    page.click("#token-use")
+    page.wait_text("#token", "may change" if token == TOKEN else "may read")
+
+
+def is_quiet(page):
+    said = [message for message in page.console()]
+    assert said == [], said
+
+
+def totals(page):
+    """The numbers since the start that the page shows, by their names."""
+    return page.run("return Object.fromEntries([...document.querySelectorAll('[data-total]')]"
+                    ".map((one) => [one.dataset.total, Number(one.textContent.replaceAll(',', ''))]))")
+
+
+def test_numbers_are_those_of_the_metrics_within_two_seconds(start, browser):
+    proxy, admin, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    for i in range(9):
+        proxy.ask(path="/a/1/?name=x", fields=[("X-Api-Key", f"k{i % 2}")])
+    proxy.ask(path="/other")
+    page.wait(lambda: totals(page).get("all requests") == 10, "the requests on the page", within=5)
+    shown = totals(page)
+    metrics = Metrics(admin.ask(path="/metrics").body.decode())
+    assert shown["route items requests"] == metrics.sum("sluice_requests_total", route="items") == 9
+    assert shown["route items denied"] == metrics.sum("sluice_requests_total", route="items", verdict="denied")
+    for limit in ("per-client", "per-key.1h"):
+        for name in ("allowed", "denied"):
+            assert shown[f"limit {limit} {name}"] == metrics.sum(
+                "sluice_decisions_total", limit=limit, verdict=name), (limit, name)
+    assert page.text("#view-now").count("items") >= 1
+    # A route alone, and all again.
+    page.click("#view-now .name", "items")
+    page.wait_text("#view-now", "Of the route items alone.")
+    page.click("#view-now button", "All routes and limits")
+    page.wait(lambda: "alone." not in page.text("#view-now"), "all routes again")
+    is_quiet(page)
+
+
+def test_an_hour_is_there_when_it_opens(start, browser):
+    proxy, _, url = run(start)
+    for _ in range(6):
+        proxy.ask(path="/a/1/")
+    page = browser()
+    page.open(url)
+    page.wait(lambda: totals(page).get("all requests") == 6, "the requests on the page", within=5)
+    sums = "return [...document.querySelectorAll('#view-now table')][0].tBodies[0].rows[0].cells[2].textContent"
+    assert page.run(sums) == "6"  # of the last two minutes: nothing was shown of them when they came
+    is_quiet(page)
+
+
+def test_views_are_reached_by_keyboard_and_by_address(start, browser):
+    _, _, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    page.run("document.getElementById('tab-now').focus()")
+    shown = "return [...document.querySelectorAll('[role=tabpanel]')].filter((one) => !one.hidden).map((one) => one.id)"
+    for view in ("who", "why", "whatif", "policy", "now"):
+        page.keys("ARROW_RIGHT")
+        assert page.run(shown) == [f"view-{view}"]
+        assert page.run("return document.activeElement.id") == f"tab-{view}"
+    page.keys("END")
+    assert page.run(shown) == ["view-policy"]
+    page.open(url + "#why")
+    page.wait(lambda: page.run(shown) == ["view-why"], "the view that the address names")
+    # A form by the keyboard alone.
+    page.run("document.getElementById('why-url').focus()")
+    page.keys("a/7/x", "ENTER")
+    page.wait_text("#view-why", "It is answered with")
+
+
+def test_hostile_names_are_text(start, browser):
+    proxy, _, url = run(start)
+    for name in HOSTILE:
+        for _ in range(3):
+            proxy.ask(path="/a/1/?name=" + "".join(f"%{byte:02x}" for byte in name.encode()),
+                      fields=[("X-Api-Key", name.encode("utf-8").decode("latin-1"))])
+    page = browser()
+    page.open(url + "#who")
+    page.wait_text("#view-who", "per-name")
+    page.type("#who-key", "<img src=x onerror=alert(1)>")
+    page.click("#view-who button", "Look up")
+    page.wait_text("#view-who", "<img src=x onerror=alert(1)>")
+    assert page.all("#view-who img") == [] and page.all("main script") == []
+    page.open(url + "#why")
+    page.type("#why-url", "/<script>alert(1)</script>?a=<b>")
+    page.click("#view-why button", "Explain")
+    page.wait(lambda: page.text("#view-why .problem, #view-why h2"), "an answer")
+    assert page.all("#view-why script") == [] and page.all("#view-why b") == []
+    assert page.run("return document.querySelectorAll('iframe, object, embed').length") == 0
+
+
+def test_who_is_banned_exempt_and_reset_as_the_buttons_say(start, browser):
+    proxy, admin, url = run(start)
+    for _ in range(7):
+        proxy.ask(path="/a/1/")
+    page = browser()
+    page.open(url + "#who")
+    page.wait_text("#view-who", "client.ip=127.0.0.1")
+    page.click("#view-who [data-key]", "client.ip=127.0.0.1")
+    page.wait_text("#view-who", "would be denied")
+    assert not page.all("#view-who .actions button")  # without a token
+    sign_in(page, READ_TOKEN)
+    assert not page.all("#view-who .actions button")
+    sign_in(page)
+    page.wait(lambda: page.all("#view-who .actions button"), "the buttons")
+
+    def do(verb, **values):
+        page.click("#view-who .actions button", verb)
+        for selector, text in values.items():
+            page.type(f"#ask-{selector}", text)
+        page.click("#ask-do")
+
+    do("Reset")
+    page.wait_text("#view-who", "What was counted is forgotten.")
+    page.wait_text("#view-who", "would pass")
+    assert proxy.ask(path="/a/1/").status == 200
+    do("Ban …", **{"for": "1h", "reason": "scrapes <b>all</b>"})
+    page.wait_text("#view-who", "scrapes <b>all</b>")
+    assert proxy.ask(path="/a/1/").status == 429
+    do("Lift")
+    page.wait_text("#view-who", "There are none.")
+    assert proxy.ask(path="/a/1/").status == 200
+    do("Exempt …", **{"for": "1h"})
+    page.wait_text("#view-who", "exempt until")
+    assert [proxy.ask(path="/a/1/", fields=[("X-Api-Key", "k")]).status for _ in range(9)] == [200] * 9
+    lines = audit(proxy, 4)
+    assert [path for path in ("/ban ", "/exempt ") if not any(path in line and "by=token" in line for line in lines)] == []
+    # Asked, and not agreed to: nothing happens.
+    n = len(audit(proxy, 4))
+    page.click("#view-who .actions button", "Lift")
+    page.click("#ask-cancel")
+    assert len(audit(proxy, n)) == n
+    is_quiet(page)
+
+
+def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
+    redis = start_redis()
+    proxy, _, url = run(start, more=f"store: {{redis: redis://127.0.0.1:{redis.port}}}")
+    page = browser()
+    page.open(url)
+    proxy.ask(path="/a/1/")
+    page.wait_text("#connection", "ready")
+    redis.kill()
+    proxy.ask(path="/a/1/")
+    page.wait_text("#connection", "redis, away: local decisions", within=5)
+    redis.start()
+    # A breaker closes with the first decision that Redis makes again.
+    page.wait(lambda: proxy.ask(path="/other") and proxy.ask(path="/a/1/") and page.text("#connection") == "ready",
+              "Redis to be back", within=10)
+
+
+def test_a_proxy_that_restarts_is_followed_again(start, browser):
+    proxy, _, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    proxy.stop()
+    page.wait_text("#connection", "disconnected", within=5)
+    port = int(url.split(":")[2].split("/")[0])
+    proxy, _, _ = run(start, port=port)
+    proxy.ask(path="/other")
+    page.wait_text("#connection", "ready", within=5)
+    page.wait(lambda: totals(page).get("all requests") == 1, "the numbers of the new process", within=5)
+
+
+def test_a_wrong_token_is_asked_for_again(start, browser):
+    _, _, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    page.click("#token")
+    page.type("#token-text", "not-the-token-0123456789abcdef012")
+    page.click("#token-use")
+    page.wait(lambda: page.run("return document.getElementById('token-dialog').open"), "the question for a token")
+    page.wait_text("#connection", "a token is needed")
+    page.type("#token-text", TOKEN)
+    page.click("#token-use")
+    page.wait_text("#token", "may change")
+    assert page.run("return localStorage.length") == 0
+
+
+def test_the_policy_is_shown_with_what_its_file_changes(start, browser):
+    proxy, _, url = run(start)
+    page = browser()
+    page.open(url + "#policy")
+    page.wait_text("#view-policy", "it is in force")
+    path = proxy.folder / "policy.yaml"
+    path.write_text(path.read_text().replace("60/hour", "30/hour"))
+    page.click("#view-policy button", "Read the file again")
+    page.wait_text("#view-policy", "it differs from what is in force")
+    assert "30/hour" in page.text("#view-policy .added") and "60/hour" in page.text("#view-policy .removed")
+    sign_in(page)
+    page.click("#view-policy button", "Reload …")
+    page.click("#ask-do")
+    page.wait_text("#view-policy", "Generation 2 is in force.")
+    page.wait_text("#view-policy", "it is in force")
+
+
+def test_another_number_is_tried_on_a_log(start, browser, tmp_path):
+    proxy, _, url = run(start)
+    lines = [f'192.0.2.{i % 5} - - [28/Nov/2026:08:{i // 60 % 60:02}:{i % 60:02} +0000] "GET /a/1/x HTTP/1.1" 200 5 "-" "-"'
+             for i in range(600)]
+    log = tmp_path / "access.log"
+    log.write_text("\n".join(lines) + "\n")
+    page = browser()
+    page.open(url + "#whatif")
+    page.wait_text("#connection", "ready")
+    sign_in(page)
+    page.one("#whatif-file").send_keys(str(log))
+    page.type("#whatif-value", "1/hour")
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "600 lines in", within=60)
+    assert "newly denied" in page.text("#view-whatif .cards")
+    assert page.run("return document.querySelectorAll('#view-whatif canvas').length") >= 2
+    is_quiet(page)
+
+
+def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_path):
+    """With SCREENSHOTS=FOLDER the pictures are kept there."""
+    proxy, _, url = run(start)
+    for i in range(40):
+        proxy.ask(path="/a/1/?name=x", fields=[("X-Api-Key", f"k{i % 3}")])
+    folder = pathlib.Path(os.environ.get("SCREENSHOTS", tmp_path))
+    for width in WIDTHS:
+        page = browser(width=width, height=900)
+        page.open(url)
+        page.wait(lambda: totals(page).get("all requests") == 40, "the requests on the page")
+        for is_dark in (False, True):
+            page.prefer(is_dark)
+            for view in ("now", "who", "why", "whatif", "policy"):
+                page.click(f"#tab-{view}")
+                page.wait(lambda: page.text(f"#view-{view} h2"), "the view")
+                # What is wider than the window scrolls on its own.
+                assert page.run("return document.documentElement.scrollWidth") <= width, (width, view)
+                page.shoot(folder / f"{view}-{width}-{'dark' if is_dark else 'light'}.png")
+        colours = page.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
+        assert colours[0] != colours[1]
