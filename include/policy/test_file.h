@@ -112,6 +112,7 @@ struct test_step {
     const struct node *token_node;   /* of the claims */
     const struct geo_facts *geo;     /* NULL: the databases are asked */
     const struct node *geo_node;     /* of one of the facts */
+    struct test_name tenant;         /* plan of its keys in the table of tenants */
 
     uint64_t takes_us; /* from when it is forwarded to the end of its answer */
     uint16_t status;   /* of the upstream's response; 0: there is no response */

@@ -60,6 +60,7 @@ struct admission_context {
     uint64_t wall_us;             /* now, us since the epoch: selects the calendar windows */
     struct bans_view *bans;       /* banned and exempt keys; NULL: there are none */
     struct tenants_view *tenants; /* plans of keys; NULL: there are none */
+    struct span tenant_plan;      /* of all keys, in place of the table; data NULL: not given */
     uint64_t now_us;              /* monotonic; needed only with bans and tenants */
     /* the first of LIMITS_PER_ROUTE_MAX slot numbers, unique to this request among all proxies */
     uint64_t first_slot;
@@ -186,11 +187,9 @@ struct plan_choice {
     char unknown[NAME_BYTES_MAX];     /* the name that is of none of the rule's plans */
     size_t unknown_len;               /* 0: there is none; a longer name is cut */
 };
-/* Choose the plan of the identity @key in @rule of @policy. @tenants: NULL: there are none. */
-void plan_choose(const struct policy *policy, const struct limit_rule *rule,
-                 const struct request_view *request, struct tenants_view *tenants, struct span key,
-                 uint64_t now_us, struct plan_choice *choice);
-
+/* Choose the plan of the identity @key in @rule. */
+void plan_choose(const struct admission_context *context, const struct limit_rule *rule,
+                 const struct request_view *request, struct span key, struct plan_choice *choice);
 /* The plan of @rule named @name; NULL: there is none. */
 const struct limit_plan *plan_find(const struct limit_rule *rule, struct span name);
 /* The same, or the numbers that @name is: what the table of tenants says. As long as @policy. */

@@ -82,6 +82,7 @@ struct simulation_client {
     const struct tls_client *tls;    /* over its connection; NULL: plain */
     const struct given_token *token; /* that it has; NULL: none */
     const struct geo_facts *geo;     /* of the client; NULL: the policy's databases are asked */
+    struct span tenant_plan;         /* of its keys in the table of tenants; data is NULL: none */
 };
 
 /* A request of @client at @now_us (us since the epoch), not before the latest time passed in.

@@ -126,6 +126,7 @@ static void evaluate(struct simulation *simulation, const struct simulation_clie
                 .wall_us = simulation->now_us,
                 .first_slot = simulation->next_slot,
                 .left_out = simulation->options.left_out,
+                .tenant_plan = client->tenant_plan,
             },
         .own_name = simulation->options.own_name,
         .tls = client->tls,

@@ -565,7 +565,12 @@ static enum status ask(struct test_run *test_run, const struct test_step *step, 
     };
     struct head head;
     const struct simulation_client client = {
-        .peer = step->from, .tls = step->tls, .token = step->token, .geo = step->geo};
+        .peer = step->from,
+        .tls = step->tls,
+        .token = step->token,
+        .geo = step->geo,
+        .tenant_plan = step->tenant.text,
+    };
     read_head(test_run, step, &head);
     return simulation_ask(test_run->simulation, at_us, &client, &head, &future, answer);
 }

@@ -471,3 +471,44 @@ def test_numbers_in_a_file(open_with_file):
     proxy.file.write_text("header.x-api-key=k 1000/day\n")
     proxy.await_told(NOT_TAKEN)
     assert "takes it as numbers" in proxy.sluice.stderr()
+
+
+# --- what the tools say of plans ---
+
+STORY = """listen: 127.0.0.1:8080
+trusted_proxies: 192.0.2.0/24
+limits:
+  per-tenant:
+    key: header.x-api-key
+    rate: 10/hour
+    plans: {gold: {rate: 1000/hour, burst: 20}, unlimited: none}
+    plan: tenant | header.x-plan
+routes:
+  - {limits: [per-tenant], respond: {status: 204}}
+"""
+
+
+def test_policy_tests_know_tenants(tmp_path):
+    (tmp_path / "policy.yaml").write_text(STORY)
+    (tmp_path / "good.yaml").write_text("""
+policy: policy.yaml
+defaults: {headers: {X-Api-Key: k}}
+tests:
+  - name: what is used counts on
+    steps:
+      - {request: GET /, repeat: 11, expect: {allowed: 10}}
+      - {request: GET /, tenant: gold, repeat: 11, expect: {allowed: 10}}
+      - {request: GET /, tenant: "1000/hour:25", repeat: 6, expect: {allowed: 5}}
+      - {request: GET /, tenant: unlimited, repeat: 100, expect: {allowed: 100}}
+      - {request: GET /, headers: {X-Plan: unlimited}, repeat: 5, expect: {allowed: 5}}
+      - {request: GET /, headers: {X-Plan: unlimited}, tenant: gold, expect: denied}
+      - {request: GET /, expect: denied}
+""")
+    result = command("test", str(tmp_path / "good.yaml"))
+    assert result.stdout.endswith("1 test, 0 failed, 135 requests\n"), result.stdout + result.stderr
+    for plan, is_good in (("gold", True), ("10/hour", True), ("golden", False), ("10/day", False), ("", False)):
+        (tmp_path / "one.yaml").write_text("policy: policy.yaml\ntests:\n  - name: a\n    steps:\n"
+                                           f"      - {{request: GET /, tenant: '{plan}'}}\n")
+        result = command("test", str(tmp_path / "one.yaml"))
+        assert (result.returncode == 0) is is_good, (plan, result)
+        assert is_good or "one.yaml:5:34: error: no limit" in result.stderr, result.stderr

@@ -228,6 +228,8 @@ static const struct section_field STEP_FIELDS[] = {
      "of the client; this or asn in place of the databases of geo"},
     {"asn", SHAPE_ONE, &VALUE_ASN, offsetof(struct spec_step, asn), NULL, KEY_OPTIONAL,
      "autonomous system of the client"},
+    {"tenant", SHAPE_ONE, &NAME, offsetof(struct spec_step, values.tenant), NULL, KEY_OPTIONAL,
+     "the plan, or numbers, that the table of tenants has for the request's keys; left out: none"},
     {"repeat", SHAPE_ONE, &REPEAT, offsetof(struct spec_step, values.repeat), "1", KEY_OPTIONAL,
      "how many such requests"},
     {"every", SHAPE_ONE, &EVERY, offsetof(struct spec_step, values.every_us), "0s", KEY_OPTIONAL,

@@ -435,6 +435,15 @@ static void check_geo(const struct names *names, const struct test_step *step)
     }
 }
 
+static void check_tenant(const struct names *names, const struct test_name *tenant)
+{
+    if (tenant->node != NULL && !policy_has_tenant_plan(names->policy, tenant->text)) {
+        node_error(names->diags, tenant->node,
+                   "no limit with \"plan: tenant\" has the plan \"%.*s\", or takes it as numbers",
+                   SPAN_ARGS(quote_clip(tenant->text)));
+    }
+}
+
 void test_file_check(const struct test_file *file, const struct policy *policy, struct diags *diags)
 {
     const struct names names = {.policy = policy, .diags = diags};
@@ -443,6 +452,7 @@ void test_file_check(const struct test_file *file, const struct policy *policy, 
             check_expect(&names, &file->tests[i].steps[j].expect);
             check_token(&names, &file->tests[i].steps[j]);
             check_geo(&names, &file->tests[i].steps[j]);
+            check_tenant(&names, &file->tests[i].steps[j].tenant);
         }
     }
 }

@@ -152,8 +152,7 @@ static const struct limit *limits_of_plan(const struct preparation *preparation,
     const struct admission_context *context = preparation->context;
     struct admission *admission = preparation->admission;
     struct plan_choice choice;
-    plan_choose(context->policy, rule, preparation->request, context->tenants, key, context->now_us,
-                &choice);
+    plan_choose(context, rule, preparation->request, key, &choice);
     if (choice.unknown_len > 0) {
         admission->unknown_plan = rule;
         admission->unknown_len = choice.unknown_len;

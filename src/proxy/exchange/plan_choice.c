@@ -45,25 +45,33 @@ static void note(struct plan_choice *choice, const struct policy *policy,
     }
 }
 
-void plan_choose(const struct policy *policy, const struct limit_rule *rule,
-                 const struct request_view *request, struct tenants_view *tenants, struct span key,
-                 uint64_t now_us, struct plan_choice *choice)
+/* The name of the plan that the table of tenants has for @key, in @buffer; empty: none. */
+static struct span find_tenant(const struct admission_context *context, struct span key,
+                               char buffer[TENANT_PLAN_BYTES_MAX])
+{
+    if (context->tenant_plan.data != NULL) {
+        return context->tenant_plan;
+    }
+    return context->tenants != NULL
+               ? tenants_view_find(context->tenants, key, context->policy->store.secret,
+                                   context->now_us, buffer)
+               : SPAN("");
+}
+
+void plan_choose(const struct admission_context *context, const struct limit_rule *rule,
+                 const struct request_view *request, struct span key, struct plan_choice *choice)
 {
     choice->plan = NULL;
     choice->source = NULL;
     choice->unknown_len = 0;
     for (size_t i = 0; i < rule->n_plan_sources && choice->source == NULL; i++) {
         const struct plan_source *source = &rule->plan_sources[i];
-        struct span name = SPAN("");
         char buffer[TENANT_PLAN_BYTES_MAX];
-        if (source->is_tenant && tenants != NULL) {
-            name = tenants_view_find(tenants, key, policy->store.secret, now_us, buffer);
-        } else if (!source->is_tenant) {
-            name = read_name(source, request);
-        }
+        const struct span name =
+            source->is_tenant ? find_tenant(context, key, buffer) : read_name(source, request);
         if (name.len > 0) {
             choice->source = source;
-            note(choice, policy, rule, name);
+            note(choice, context->policy, rule, name);
         }
     }
 }
