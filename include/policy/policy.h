@@ -140,7 +140,7 @@ struct policy {
     bool has_tenants;             /* a rule looks for plans in the table of tenants */
     struct plan_numbers *numbers; /* of tenants; NULL: none */
     struct span tenants_file;     /* of the table, as written; empty: it is in the store */
-    const char *tenants_path;     /* the same, to open it; NULL: files are not read */
+    const char *tenants_path;     /* the same, to open it; NULL: the policy is in no file */
     struct calendar **calendars;  /* of its limits; not in the arena */
     size_t n_calendars;
     struct limit_rule *rules;

@@ -11,7 +11,7 @@ _sluice_options() {
     schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --name --html --json" ;;
-    explain) echo "-H --from --scheme --sni --client-cert --http2 --claim --via --live --json" ;;
+    explain) echo "-H --from --scheme --sni --client-cert --http2 --claim --via --live --tenant --json" ;;
     script) echo "-H --from --scheme --sni --client-cert --http2 --claim --via -o" ;;
     ctl) echo "--socket --url --ca --policy --token-file --timeout --json $_sluice_ctl_words" ;;
     cert) echo "--out-cert --out-key --days --force self-signed" ;;

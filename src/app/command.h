@@ -17,6 +17,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "policy/loader.h"
+#include "policy/tenants_file.h"
 
 /* How a command is called, and what it does. All texts are static. */
 struct command {
@@ -102,6 +103,11 @@ MUST_USE enum status load_policy_to_replace(const char *path, const struct polic
 
 /* The same for use under another clock: the policy's calendars are computed from @now_us. */
 MUST_USE enum status load_policy_at(const char *path, uint64_t now_us, struct policy **policy);
+
+struct tenants;
+
+/* Put the tenants of @file in place of those of @tenants. As tenants_replace(). */
+MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenants *tenants);
 
 /* --- escaping of text for HTML and XML --- */
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
+#include "store/tenants.h"
 
 /* Print what @diags has, and what @status says besides. */
 static enum status print(struct diags *diags, enum status status, FILE *out)
@@ -65,5 +66,21 @@ enum status load_policy_to_serve(const char *path, struct loader_files *files,
         log_write_lines(span_of(text, len));
     }
     free(text);
+    return status;
+}
+
+enum status load_tenants(const struct tenants_file *file, struct tenants *tenants)
+{
+    struct tenant_row *rows = calloc(file->n > 0 ? file->n : 1, sizeof(*rows));
+    enum status status = STATUS_NO_MEMORY;
+    for (size_t i = 0; i < file->n && rows != NULL; i++) {
+        const struct tenant_line *line = &file->lines[i];
+        rows[i] = (struct tenant_row){line->key, line->is_hash, line->plan, line->until_ms};
+    }
+    if (rows != NULL) {
+        status = tenants_replace(tenants, rows, file->n, SPAN("file"), clock_wall_us() / 1000,
+                                 clock_monotonic_us());
+    }
+    free(rows);
     return status;
 }

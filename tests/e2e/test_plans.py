@@ -1,6 +1,7 @@
 """Plans of keys: by a header of a trusted proxy, and by the table of tenants."""
 
 import hashlib
+import json
 import pathlib
 import re
 import threading
@@ -512,3 +513,81 @@ tests:
         result = command("test", str(tmp_path / "one.yaml"))
         assert (result.returncode == 0) is is_good, (plan, result)
         assert is_good or "one.yaml:5:34: error: no limit" in result.stderr, result.stderr
+
+
+def explained(path, *more, status=0):
+    result = command("explain", str(path), "GET", "/", "-H", "X-Api-Key: k", *more)
+    assert (result.returncode, result.stderr) == (status, ""), result
+    return result.stdout
+
+
+def plan_of(path, *more):
+    limit, = json.loads(explained(path, *more, "--json"))["limits"]
+    return limit["plan"]
+
+
+def test_explain_says_which_plan_counts_and_why(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(STORY)
+    trusted = ["--from", "192.0.2.9", "-H", "X-Plan: gold"]
+    told = explained(path)
+    assert "  per-tenant: 10 per 1h, token_bucket, burst 10\n" in told
+    assert "    plan   none; the table of tenants is not known here: see --live and --tenant\n" in told
+    assert plan_of(path) is None and plan_of(path, "-H", "X-Plan: gold") is None, "no trusted proxy"
+    told = explained(path, *trusted)
+    assert "  per-tenant: 1000 per 1h, token_bucket, burst 20\n" in told
+    assert "    plan   gold, by header.x-plan; the table" in told
+    assert plan_of(path, *trusted) == {"name": "gold", "by": "header.x-plan", "known": True, "unlimited": False}
+    told = explained(path, "--tenant", "500/hour:7", *trusted)
+    assert "500 per 1h, token_bucket, burst 7\n" in told
+    assert "    plan   500/hour:7, by the table of tenants\n" in told
+    told = explained(path, "--tenant", "golden")
+    assert "per-tenant: 10 per 1h" in told
+    assert "    plan   golden, by the table of tenants: unknown, so the limit's own rate counts\n" in told
+    told = explained(path, "--tenant", "unlimited")
+    assert "  per-tenant: does not judge it: its plan is unlimited\n" in told
+    assert plan_of(path, "--tenant", "unlimited")["unlimited"] is True
+    assert plan_of(path, "--tenant", "golden")["known"] is False
+    path.write_text(STORY.replace("plan: tenant", "plan: jwt.plan") + "jwt: {main: {secret: %s, issuer: i}}\n" % tokens.SECRET)
+    assert "    plan   gold, by jwt.plan\n" in explained(path, "--claim", "plan=gold")
+    assert "    plan   none\n" in explained(path)
+
+
+def test_explain_reads_the_file_of_tenants(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("tenants: plans.txt\n" + STORY)
+    (tmp_path / "plans.txt").write_text("header.x-api-key=k gold\n")
+    assert "    plan   gold, by the table of tenants\n" in explained(path)
+    assert plan_of(path, "--tenant", "unlimited")["name"] == "unlimited"
+    (tmp_path / "plans.txt").write_text("header.x-api-key=other gold\n")
+    assert "    plan   none\n" in explained(path)
+    (tmp_path / "plans.txt").write_text("header.x-api-key=k\n")
+    assert "the table of tenants is not known: its file cannot be read or has errors" in explained(path)
+
+
+def live(proxy, key="k", status=0):
+    """What --live tells of the key, with the policy as it runs."""
+    result = command("explain", str(proxy.sluice.folder / "policy.yaml"), "GET", "/", "-H", f"X-Api-Key: {key}", "--live")
+    assert (result.returncode, result.stderr) == (status, ""), result
+    return result.stdout
+
+
+def test_explain_live_knows_the_tenants_of_the_proxy(open_proxies, start_redis):
+    local, = open_proxies(LOCAL, 1)
+    local.set("k", "gold")
+    assert local.count("k", most=5) == 5
+    told = live(local)
+    assert "    plan   gold, by the table of tenants\n" in told and "15 of 20 left: allows it" in told
+    assert "    plan   none\n" in live(local, "other")
+    local.set("free", "unlimited")
+    assert "its plan is unlimited" in live(local, "free")
+
+
+def test_explain_live_judges_by_the_plan_in_redis(start, tmp_path, start_redis):
+    proxy = Proxy(start, tmp_path, 7, at(start_redis()))
+    until(lambda: proxy.admin.ask("POST", "/v1/tenants", [JSON], body(
+        key="header.x-api-key=k", plan="1000/hour:25")).status == 200, "Redis")
+    assert proxy.count("k", most=5) == 5
+    told = live(proxy)
+    assert "    plan   1000/hour:25, by the table of tenants\n" in told and "20 of 25 left: allows it" in told
+    assert proxy.count("k", most=60) == 20 and "DENIES it" in live(proxy, status=3)

@@ -10,6 +10,7 @@
 struct options {
     bool is_live;
     bool is_json;
+    const char *tenant; /* plan that the table of tenants has for its keys; NULL: not given */
 };
 
 static int write(const struct explanation *explanation, const struct options *options)
@@ -29,12 +30,37 @@ static int write(const struct explanation *explanation, const struct options *op
                : EXIT_DONE;
 }
 
+/* What the policy's file of tenants says. STATUS_NO_MEMORY. */
+static enum status read_tenants(struct explanation *explanation, const struct policy *policy)
+{
+    struct tenants_file file;
+    struct diags diags;
+    if (policy->tenants_path == NULL || explanation->tenant_plan.data != NULL) {
+        return STATUS_OK;
+    }
+    diags_init(&diags, policy->tenants_path);
+    enum status status = tenants_file_read(policy, &file, &diags);
+    diags_close(&diags);
+    if (status == STATUS_OK) {
+        status = tenants_new(TENANTS_MAX, &explanation->tenants);
+        status = status == STATUS_OK ? load_tenants(&file, explanation->tenants) : status;
+    } else if (status != STATUS_NO_MEMORY) {
+        explanation->tenants_fault = "its file cannot be read or has errors: see sluice check";
+    }
+    tenants_file_close(&file);
+    return status == STATUS_NO_MEMORY ? status : STATUS_OK;
+}
+
 /* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its
  * own. Where neither can be asked the state is unknown: that is no error. STATUS_NO_MEMORY. */
 static enum status ask(struct explanation *explanation, const char *path)
 {
     char why[CTL_WHY_BYTES_MAX] = "";
     explain_admin_readiness(explanation, path);
+    if (explanation->policy->has_tenants && explanation->tenant_plan.data == NULL &&
+        explain_admin_tenants(explanation, path) == STATUS_NO_MEMORY) {
+        return STATUS_NO_MEMORY;
+    }
     const enum status status = explanation->policy->store.kind == STORE_REDIS
                                    ? explain_live(explanation)
                                    : explain_admin(explanation, path, why);
@@ -51,9 +77,10 @@ static int explain(struct explanation *explanation, const struct policy *policy,
                    const struct options *options)
 {
     const char *what;
-    enum status status = given_request_fault(&explanation->given, &what) != NULL
-                             ? STATUS_OK /* no request comes */
-                             : explanation_make(explanation, policy, clock_wall_us());
+    enum status status = read_tenants(explanation, policy);
+    if (status == STATUS_OK && given_request_fault(&explanation->given, &what) == NULL) {
+        status = explanation_make(explanation, policy, clock_wall_us());
+    } /* else no request comes */
     if (status == STATUS_OK && options->is_live &&
         explanation->given.evaluation.result == EVALUATION_TO_DECIDE) {
         status = ask(explanation, path);
@@ -75,6 +102,10 @@ static int explain_command(int argc, char **argv)
         {.name = "live",
          .help = "how the limits stand now, without charging",
          .flag = &options.is_live},
+        {.name = "tenant",
+         .argument = "PLAN",
+         .help = "of its keys in the table of tenants",
+         .value = &options.tenant},
         {.name = "json", .help = "print JSON", .flag = &options.is_json},
     };
     struct policy *policy;
@@ -89,6 +120,9 @@ static int explain_command(int argc, char **argv)
     }
     const char *fault =
         given_request_read(&explanation.given, policy, argv[first + 1], argv[first + 2], &given);
+    if (options.tenant != NULL) {
+        explanation.tenant_plan = span_of_text(options.tenant);
+    }
     if (fault != NULL) {
         fprintf(stderr, "sluice explain: %s\n", fault);
         result = EXIT_USAGE;

@@ -30,6 +30,11 @@ enum { LIVE_DEADLINE_US = 2 * 1000 * 1000 };
 MUST_USE enum status explain_admin(struct explanation *explanation, const char *path,
                                    char why[CTL_WHY_BYTES_MAX]);
 
+/* Ask the proxy that runs with the policy at @path which plans the keys of @explanation have as
+ * tenants, into explanation->tenants. Where it cannot be asked they are unknown. STATUS_NO_MEMORY.
+ */
+MUST_USE enum status explain_admin_tenants(struct explanation *explanation, const char *path);
+
 /* Ask the proxy that runs with the policy at @path whether it is degraded, into
  * explanation->proxy_state. A proxy that cannot be asked leaves it empty. */
 void explain_admin_readiness(struct explanation *explanation, const char *path);

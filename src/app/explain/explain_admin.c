@@ -182,3 +182,77 @@ void explain_admin_readiness(struct explanation *explanation, const char *path)
     json_decref(root);
     ctl_answer_close(&answer);
 }
+
+/* --- tenants --- */
+
+/* The plan of the key of @rule, in the arena; empty: it has none. False: it is not known. */
+static bool ask_of_tenant(const struct ctl_destination *destination,
+                          struct explanation *explanation, const struct explained_rule *rule,
+                          struct span *plan)
+{
+    char buffer[TARGET_BYTES];
+    char key_bytes[KEY_TEXT_BYTES_MAX];
+    char why[CTL_WHY_BYTES_MAX];
+    struct text target = text_of(buffer, sizeof(buffer));
+    struct text key = text_of(key_bytes, sizeof(key_bytes));
+    struct ctl_answer answer;
+    key_print(rule->key, &key);
+    text_add_literal(&target, "/v1/tenants/");
+    ctl_add_escaped(&target, text_span(&key));
+    if (!ctl_ask(destination, "GET", text_span(&target), NULL, &answer, why)) {
+        return false;
+    }
+    json_t *root = json_loadb(answer.body, answer.body_bytes, 0, NULL);
+    const json_t *name = json_object_get(root, "plan");
+    const bool is_known = answer.status == 200 && json_is_object(root) &&
+                          json_string_length(name) <= TENANT_PLAN_BYTES_MAX;
+    *plan = span_of(NULL, 0);
+    if (is_known && json_is_string(name)) {
+        *plan = arena_copy(&explanation->arena,
+                           span_of(json_string_value(name), json_string_length(name)));
+    }
+    json_decref(root);
+    ctl_answer_close(&answer);
+    return is_known;
+}
+
+/* Whether an earlier rule has the key of rule @i. */
+static bool is_repeated(const struct explanation *explanation, size_t i)
+{
+    for (size_t j = 0; j < i; j++) {
+        if (span_equals(explanation->rules[j].key, explanation->rules[i].key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum status explain_admin_tenants(struct explanation *explanation, const char *path)
+{
+    static struct tenant_row rows[EXPLAINED_RULES_MAX];
+    const struct ctl_options options = {.policy = path};
+    struct ctl_destination destination = {.port = 0};
+    char why[CTL_WHY_BYTES_MAX];
+    size_t n = 0;
+    bool is_known = ctl_destination_find(&options, &destination, why);
+    for (size_t i = 0; i < explanation->n_rules && is_known; i++) {
+        const struct explained_rule *rule = &explanation->rules[i];
+        if (rule->outcome == RULE_JUDGES && limit_rule_has_tenants(rule->rule) &&
+            !is_repeated(explanation, i)) {
+            struct tenant_row *row = &rows[n];
+            *row = (struct tenant_row){.key = rule->key};
+            is_known = ask_of_tenant(&destination, explanation, rule, &row->plan);
+            n += row->plan.len > 0;
+        }
+    }
+    if (!is_known) {
+        explanation->tenants_fault = "the proxy that runs with this policy does not tell";
+        return STATUS_OK;
+    }
+    explanation->tenants_fault = NULL;
+    if (explanation->tenants == NULL &&
+        tenants_new(EXPLAINED_RULES_MAX, &explanation->tenants) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    return tenants_replace(explanation->tenants, rows, n, SPAN("proxy"), 0, 0);
+}

@@ -220,6 +220,29 @@ static bool add_ban(const struct explained_rule *rule, json_t *limit)
            set_number(ban, "left_us", rule->left_us);
 }
 
+/* The plan that counts, and who named it; null: none. */
+static bool add_plan(const struct explained_rule *rule, json_t *limit)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text by = text_of(buffer, sizeof(buffer));
+    if (rule->rule->n_plans == 0) {
+        return true;
+    }
+    if (rule->plan_source == NULL) {
+        return set(limit, "plan", json_null());
+    }
+    if (rule->plan_source->is_tenant) {
+        text_add_literal(&by, "tenant");
+    } else {
+        key_print_term(&rule->plan_source->term, &by);
+    }
+    json_t *plan = json_object();
+    return set(limit, "plan", plan) && set(plan, "name", json_of(rule->plan)) &&
+           set(plan, "by", json_of(text_span(&by))) &&
+           set(plan, "known", json_boolean(!rule->is_plan_unknown)) &&
+           set(plan, "unlimited", json_boolean(rule->limits == NULL));
+}
+
 /* A limit that counts the request, one rate of its rule. */
 static bool add_counted(const struct explanation *explanation, const struct explained_rule *rule,
                         size_t i, json_t *limit)
@@ -233,7 +256,7 @@ static bool add_counted(const struct explanation *explanation, const struct expl
     bool is_sound = set(limit, "key", json_of(text_span(&key))) &&
                     set(limit, "key_hash", json_of(text_span(&hash))) &&
                     set(limit, "shadow", json_boolean(rule->rule->limits[i].shadow)) &&
-                    (!rule->has_ban || add_ban(rule, limit));
+                    add_plan(rule, limit) && (!rule->has_ban || add_ban(rule, limit));
     if (is_sound && rule->is_charged) {
         is_sound =
             add_charge(explanation, &explanation->admission.charges[rule->first_charge + i], limit);

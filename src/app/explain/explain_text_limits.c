@@ -169,16 +169,66 @@ static void put_charge(const struct explanation *explanation, const struct charg
     put_state(explanation, charge, out);
 }
 
+static void put_plan_source(const struct plan_source *source, FILE *out)
+{
+    char buffer[KEY_TEXT_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    if (source->is_tenant) {
+        text_add_literal(&text, "the table of tenants");
+    } else {
+        key_print_term(&source->term, &text);
+    }
+    explain_text_put(out, text_span(&text));
+}
+
+/* Which plan counts, and why. */
+static void put_plan(const struct explanation *explanation, const struct explained_rule *rule,
+                     FILE *out)
+{
+    if (rule->rule->n_plans == 0) {
+        return;
+    }
+    begin(out, "plan");
+    explain_text_put(out, rule->plan_source != NULL ? rule->plan : SPAN("none"));
+    if (rule->plan_source != NULL) {
+        fputs(", by ", out);
+        put_plan_source(rule->plan_source, out);
+    }
+    if (rule->is_plan_unknown) {
+        fputs(": unknown, so the limit's own rate counts", out);
+    }
+    const bool is_known = explanation->tenants != NULL || explanation->tenant_plan.data != NULL;
+    if (explanation->tenants_fault != NULL && limit_rule_has_tenants(rule->rule)) {
+        fprintf(out, "; the table of tenants is not known: %s", explanation->tenants_fault);
+    } else if (!is_known && limit_rule_has_tenants(rule->rule)) {
+        fputs("; the table of tenants is not known here: see --live and --tenant", out);
+    }
+    fputc('\n', out);
+}
+
+static void put_who(const struct explanation *explanation, const struct explained_rule *rule,
+                    FILE *out)
+{
+    put_key(explanation->policy, rule->key, out);
+    put_plan(explanation, rule, out);
+    put_ban(explanation, rule, out);
+}
+
 static void put_limits(const struct explanation *explanation, const struct explained_rule *rule,
                        FILE *out)
 {
+    if (rule->limits == NULL) {
+        fprintf(out, "  %.*s: does not judge it: its plan is unlimited\n",
+                SPAN_ARGS(rule->rule->name));
+        put_who(explanation, rule, out);
+        return;
+    }
     for (size_t i = 0; i < rule->rule->n_limits; i++) {
-        const struct limit *limit = &rule->rule->limits[i];
+        const struct limit *limit = &rule->limits[i];
         fprintf(out, "  %.*s: ", SPAN_ARGS(limit->name));
         put_rate(out, limit);
         if (i == 0) {
-            put_key(explanation->policy, rule->key, out);
-            put_ban(explanation, rule, out);
+            put_who(explanation, rule, out);
         }
         if (rule->is_charged) {
             put_charge(explanation, &explanation->admission.charges[rule->first_charge + i], out);

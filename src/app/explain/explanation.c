@@ -85,6 +85,37 @@ static void find_charges(struct explanation *explanation)
     }
 }
 
+/* --- plans --- */
+
+static enum status choose_plan(struct explanation *explanation,
+                               const struct admission_context *context, struct explained_rule *rule)
+{
+    struct plan_choice choice;
+    plan_choose(context, rule->rule, &explanation->given.evaluation.view, rule->key, &choice);
+    rule->plan_source = choice.source;
+    rule->is_plan_unknown = choice.unknown_len > 0;
+    rule->plan = choice.plan != NULL ? choice.plan->name : span_of(NULL, 0);
+    rule->limits = choice.plan != NULL ? choice.plan->limits : rule->rule->limits;
+    if (rule->is_plan_unknown) {
+        rule->plan = arena_copy(&explanation->arena, span_of(choice.unknown, choice.unknown_len));
+    }
+    return rule->is_plan_unknown && rule->plan.data == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+}
+
+static enum status choose_plans(struct explanation *explanation,
+                                const struct admission_context *context)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < explanation->n_rules && status == STATUS_OK; i++) {
+        struct explained_rule *rule = &explanation->rules[i];
+        rule->limits = rule->rule->limits;
+        if (rule->outcome == RULE_JUDGES && rule->rule->n_plans > 0) {
+            status = choose_plan(explanation, context, rule);
+        }
+    }
+    return status;
+}
+
 /* --- the end of it --- */
 
 static void refuse(struct explanation *explanation, uint16_t status, const char *reason)
@@ -128,28 +159,40 @@ enum grpc_status explanation_grpc_status(const struct explanation *explanation)
 
 /* Limits are shown also where they are not asked: admission_prepare() repeats what it said where
  * it was. */
-static enum status evaluate(struct explanation *explanation, struct bans_view *bans,
-                            uint64_t wall_us, uint64_t now_us)
+static enum status evaluate_with(struct explanation *explanation,
+                                 const struct admission_context *context)
 {
-    const struct admission_context context = {
-        .policy = explanation->policy,
-        .wall_us = wall_us,
-        .bans = bans,
-        .now_us = now_us,
-        .first_slot = 1, /* nothing is taken */
-    };
     struct given_request *given = &explanation->given;
     struct admission *admission = &explanation->admission;
     const enum evaluation_result result =
-        given_request_evaluate(given, &context, admission, &explanation->arena);
+        given_request_evaluate(given, context, admission, &explanation->arena);
     if (result == EVALUATION_FAILED ||
         (result == EVALUATION_REFUSED && given->evaluation.route != NULL &&
-         admission_prepare(admission, &context, given->evaluation.route, &given->evaluation.view,
+         admission_prepare(admission, context, given->evaluation.route, &given->evaluation.view,
                            &explanation->arena) == ADMISSION_FAILED)) {
         return STATUS_NO_MEMORY;
     }
     find_answer(explanation);
-    return STATUS_OK;
+    return choose_plans(explanation, context);
+}
+
+static enum status evaluate(struct explanation *explanation, struct bans_view *bans,
+                            uint64_t wall_us, uint64_t now_us)
+{
+    struct tenants_view view;
+    tenants_view_init(&view, explanation->tenants);
+    const struct admission_context context = {
+        .policy = explanation->policy,
+        .wall_us = wall_us,
+        .bans = bans,
+        .tenants = tenants_view_if_any(&view),
+        .tenant_plan = explanation->tenant_plan,
+        .now_us = now_us,
+        .first_slot = 1, /* nothing is taken */
+    };
+    const enum status status = evaluate_with(explanation, &context);
+    tenants_view_close(&view);
+    return status;
 }
 
 enum status explanation_make(struct explanation *explanation, const struct policy *policy,
@@ -166,6 +209,7 @@ enum status explanation_make(struct explanation *explanation, const struct polic
     status = compare_routes(explanation);
     if (status == STATUS_OK && given->evaluation.route != NULL) {
         status = read_rules(explanation);
+        status = status == STATUS_OK ? evaluate(explanation, NULL, wall_us, 0) : status;
         find_charges(explanation);
     }
     return status;
@@ -173,6 +217,8 @@ enum status explanation_make(struct explanation *explanation, const struct polic
 
 void explanation_close(struct explanation *explanation)
 {
+    tenants_free(explanation->tenants);
+    explanation->tenants = NULL;
     arena_reset(&explanation->arena);
 }
 

@@ -17,6 +17,7 @@
 #include "proxy/admission.h"
 #include "proxy/client_address.h"
 #include "store/bans.h"
+#include "store/tenants.h"
 
 /* The part of a route that a request does not match. */
 struct explained_route {
@@ -28,12 +29,14 @@ struct explained_route {
 struct explained_rule {
     const struct limit_rule *rule;
     enum rule_outcome outcome;
-    struct span key;   /* the identity, in the arena; with RULE_JUDGES */
-    bool has_ban;      /* a ban or an exemption is known */
-    enum ban_kind ban; /* if has_ban */
-    uint64_t left_us;  /* remaining time of the ban; if has_ban */
-    struct span plan;  /* its name, in the policy; empty: none, or it is unknown */
+    struct span key;                       /* the identity, in the arena; with RULE_JUDGES */
+    bool has_ban;                          /* a ban or an exemption is known */
+    enum ban_kind ban;                     /* if has_ban */
+    uint64_t left_us;                      /* remaining time of the ban; if has_ban */
+    struct span plan;                      /* its name, in the policy or the arena; empty: none */
     const struct plan_source *plan_source; /* that named it; NULL: none did */
+    bool is_plan_unknown;                  /* the rule has no plan of this name */
+    const struct limit *limits;            /* by its plan; NULL: it is unlimited */
     bool is_charged;     /* its limits are among the charges that the store judges */
     size_t first_charge; /* index of the first of those charges; if is_charged */
 };
@@ -70,7 +73,12 @@ struct explanation {
     size_t n_routes;                                  /* 0: the request is refused before routing */
     struct explained_rule rules[EXPLAINED_RULES_MAX]; /* of the route, in its order */
     size_t n_rules;
-    const char *bans_fault; /* why bans are unknown, static; NULL: known, or not queried */
+    /* The table of tenants, as far as it is known; owned. NULL: it is not, and tenants_fault says
+     * why; NULL: nobody was asked. */
+    struct tenants *tenants;
+    const char *tenants_fault; /* static, or of the caller */
+    struct span tenant_plan;   /* of all keys, in place of the table; data is NULL: not given */
+    const char *bans_fault;    /* why bans are unknown, static; NULL: known, or not queried */
     struct admission admission;
     enum explained_state state;
     /* By the admin API of the proxy that runs: why it is degraded or unready; "": it is well, or
@@ -82,8 +90,9 @@ struct explanation {
 };
 
 /* Explain @explanation->given, which given_request_read() has filled, at @wall_us. Fills all except
- * the state and the members that depend on it. @explanation must be zero except given; the caller
- * frees it with explanation_close(), also on failure. STATUS_NO_MEMORY. */
+ * the state and the members that depend on it. @explanation must be zero except given and what it
+ * says of tenants; the caller frees it with explanation_close(), also on failure. STATUS_NO_MEMORY.
+ */
 MUST_USE enum status explanation_make(struct explanation *explanation, const struct policy *policy,
                                       uint64_t wall_us);
 void explanation_close(struct explanation *explanation);

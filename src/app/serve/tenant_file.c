@@ -6,9 +6,7 @@
 
 #include "app/serve/reload.h"
 
-#include <stdlib.h>
-
-#include "base/clock.h"
+#include "app/command.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -75,17 +73,7 @@ enum status tenant_file_prepare(struct tenant_file *file, const struct policy *p
 static bool publish(struct tenant_file *file, const char *path)
 {
     const size_t n = file->next.n;
-    struct tenant_row *rows = calloc(n > 0 ? n : 1, sizeof(*rows));
-    enum status status = STATUS_NO_MEMORY;
-    for (size_t i = 0; i < n && rows != NULL; i++) {
-        const struct tenant_line *line = &file->next.lines[i];
-        rows[i] = (struct tenant_row){line->key, line->is_hash, line->plan, line->until_ms};
-    }
-    if (rows != NULL) {
-        status = tenants_replace(file->tenants, rows, n, SPAN("file"), clock_wall_us() / 1000,
-                                 clock_monotonic_us());
-    }
-    free(rows);
+    const enum status status = load_tenants(&file->next, file->tenants);
     tenants_file_close(&file->next);
     if (status != STATUS_OK) {
         log_error(MODULE, "no memory: the former tenants stay", "file=%s", path);

@@ -229,7 +229,7 @@ static void compile_tenants(struct compiler *compiler)
                    "tenants has no meaning: no limit has \"plan: tenant\"");
     } else {
         policy->tenants_file = compile_copy(compiler, file->text);
-        policy->tenants_path = compiler->options->path != NULL
+        policy->tenants_path = compiler->options->folder_of != NULL
                                    ? compile_file_path(compiler, file, &policy->arena)
                                    : NULL;
     }
