@@ -535,14 +535,16 @@ static void make_room(struct admin_connection *connection)
     }
 }
 
-/* While an answer is awaited nothing is read, except for the end of a client whose body was
- * received: its process would go on for long. */
+/* While an answer is awaited nothing is read, except to see the end of a client that a process
+ * works for. */
 static bool wants_bytes(const struct admin_connection *connection)
 {
-    return connection->state == STATE_RECEIVE
-               ? !connection->is_held && !connection->request.is_answered &&
-                     unused_bytes(connection).len < IN_BYTES
-               : connection->state != STATE_HANDLE && connection->state != STATE_WRITE;
+    const struct admin_request *request = &connection->request;
+    const bool is_wanted = connection->state == STATE_HANDLE ? request->watches_client
+                           : connection->state == STATE_RECEIVE
+                               ? !connection->is_held && !request->is_answered
+                               : connection->state != STATE_WRITE;
+    return is_wanted && unused_bytes(connection).len < IN_BYTES;
 }
 
 static void on_readable(void *owner)

@@ -126,5 +126,6 @@ void check_handle(struct admin_request *request)
         admin->n_asking_children++;
         request->context = child;
         request->on_gone = on_gone;
+        request->watches_client = true;
     }
 }

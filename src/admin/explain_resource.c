@@ -58,6 +58,7 @@ static enum status start(struct admin_request *request, char *const *arguments)
         request->admin->n_asking_children++;
         request->context = child;
         request->on_gone = on_gone;
+        request->watches_client = true;
     }
     return status;
 }

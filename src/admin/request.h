@@ -49,6 +49,7 @@ struct admin_request {
     /* Set by a handler that has not answered yet. */
     void (*on_gone)(struct admin_request *request);
     void *context;
+    bool watches_client; /* on_gone as soon as the client closes its side, not with the answer */
 
     /* Set by a handler that receives the body. */
     bool (*on_piece)(struct admin_request *request, struct span piece); /* false: no more for now */

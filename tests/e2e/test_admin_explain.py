@@ -1,7 +1,9 @@
 """POST /v1/explain: what becomes of a request under the policy in force, told by a child process."""
 
 import json
+import os
 import pathlib
+import signal
 
 import pytest
 
@@ -9,7 +11,7 @@ from harness import program
 from harness.admin import JSON, POLICY, READ_TOKEN, TOKEN, Admin, addresses, bearer, is_problem
 from harness.certificates import Authority
 from harness.client import Client
-from harness.wait import until
+from harness.wait import is_readable, until
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +28,15 @@ def explain(admin, status=200, **request):
     answer = admin.ask("POST", "/v1/explain", [JSON], json.dumps(request).encode())
     assert answer.status == status, (answer.start_line, answer.body)
     return answer.json()
+
+
+def send_explain(admin):
+    """A client that has asked and reads no answer yet."""
+    client = Client(admin.address)
+    body = b'{"url": "/a/1"}'
+    client.send(b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    return client
 
 
 def children_of(pid):
@@ -89,14 +100,7 @@ def test_a_read_token_may_ask_and_a_form_may_not(proxy, admin):
 
 
 def test_two_are_answered_at_once_and_all_are_reaped(proxy, admin):
-    def send():
-        client = Client(admin.address)
-        body = b'{"url": "/a/1"}'
-        client.send(b"POST /v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                    b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        return client
-
-    clients = [send() for _ in range(12)]
+    clients = [send_explain(admin) for _ in range(12)]
     answers = [client.read() for client in clients]
     for client in clients:
         client.close()
@@ -105,11 +109,33 @@ def test_two_are_answered_at_once_and_all_are_reaped(proxy, admin):
     for answer in answers:
         if answer.status == 503:
             assert answer.get("Retry-After") == "1"
-    leavers = [send() for _ in range(2)]
+    leavers = [send_explain(admin) for _ in range(2)]
     for client in leavers:
         client.close()
     until(lambda: admin.ask("POST", "/v1/explain", [JSON], b'{"url": "/a/1"}').status == 200, "a place to be free")
     until(lambda: not children_of(proxy.process.pid), "no child to be left")
+
+
+def halt_a_child(proxy):
+    """The child that runs the command, halted before it ends; None: it has ended."""
+    for child in children_of(proxy.process.pid):
+        try:
+            if b"explain" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGSTOP)
+                return child
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return None
+
+
+def test_a_client_that_leaves_takes_its_child_with_it(proxy, admin):
+    child = None
+    while child is None:  # a child may answer before it can be halted
+        client = send_explain(admin)
+        while child is None and not is_readable(client.sock, 0):
+            child = halt_a_child(proxy)
+        client.close()
+    until(lambda: child not in children_of(proxy.process.pid), "the child to be gone", within=10)
 
 
 def test_files_and_secrets_of_the_policy_are_found(start, tmp_path):
