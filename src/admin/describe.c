@@ -166,6 +166,21 @@ static json_t *describe_rates(const struct limit_rule *rule)
     return rates;
 }
 
+/* The names of its plans, and whether those of tenants are among their sources. */
+static void describe_plans(const struct limit_rule *rule, json_t **json)
+{
+    json_t *names = json_array();
+    bool has_tenants = false;
+    for (size_t i = 0; i < rule->n_plans; i++) {
+        describe_append(&names, json_of_span(rule->plans[i].name));
+    }
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        has_tenants = has_tenants || rule->plan_sources[i].is_tenant;
+    }
+    describe_set(json, "plans", names);
+    describe_set(json, "has_tenants", json_boolean(has_tenants));
+}
+
 json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
 {
     static const char *const MISSING[] = {
@@ -186,6 +201,9 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
     describe_set(&json, "duplicates", json_string(DUPLICATES[rule->key.duplicates]));
     describe_set(&json, "algorithm", json_string(first->algorithm->name));
     describe_set(&json, "rates", describe_rates(rule));
+    if (rule->n_plans > 0) {
+        describe_plans(rule, &json);
+    }
     describe_set(&json, "on_failure", json_string(describe_on_failure(first->on_failure)));
     describe_set(&json, "shadow", json_boolean(first->shadow));
     describe_set(&json, "charge_denied", json_boolean(first->charge_denied));

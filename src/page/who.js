@@ -176,11 +176,13 @@ export function whoView(page) {
   }
 
   async function setPlan(rule, text) {
-    const names = Object.keys(rule.plans ?? {});
-    const plan = names.length > 0 ? selectOf(names) : input("", "gold");
+    const plan = input(rule.plans[0], "or a rate, such as 200/minute");
+    const names = element("datalist", "", ...rule.plans.map((name) => element("option", "", name)));
+    names.id = "ask-plans";
+    plan.setAttribute("list", names.id);
     const time = input("", "30d; empty: for good");
     if (await page.confirm(`Give ${text} a plan, in all limits with this key?`, "Set plan",
-      field("ask-plan", "Plan", plan), field("ask-plan-for", "For", time))) {
+      field("ask-plan", "Plan", plan), names, field("ask-plan-for", "For", time))) {
       await change("/v1/tenants", "POST",
         {key: text, plan: plan.value, ...(time.value.trim() ? {for: time.value.trim()} : {})},
         (answer) => `The plan is ${answer.plan}.`);
@@ -193,7 +195,6 @@ export function whoView(page) {
     }
   }
 
-  const hasTenants = (rule) => JSON.stringify(rule.plan ?? "").includes("tenant");
 
   function actionsOf({rule, state}) {
     const text = state.key ?? shownKey;
@@ -208,7 +209,7 @@ export function whoView(page) {
         button("Exempt …", () => ban(rule.name, text, "exempt")));
     }
     made.push(button("Reset", () => reset(rule.name, text)));
-    if (hasTenants(rule)) {
+    if (rule.has_tenants) {
       made.push(button("Plan …", () => setPlan(rule, text)), button("No plan", () => unsetPlan(text)));
     }
     return element("span", "actions", ...made);

@@ -7,6 +7,7 @@ import pytest
 
 from harness.admin import READ_TOKEN, TOKEN, Admin, addresses, audit
 from harness.browser import Browser
+from harness.wait import until
 from test_metrics import Metrics
 
 POLICY = """
@@ -183,6 +184,37 @@ def test_who_is_banned_exempt_and_reset_as_the_buttons_say(start, browser):
     page.click("#view-who .actions button", "Lift")
     page.click("#ask-cancel")
     assert len(audit(proxy, n)) == n
+    is_quiet(page)
+
+
+TENANTS = """
+admin: {{listen: 127.0.0.1:0, token: 0123456789abcdef0123456789abcdef}}
+store: {{redis: redis://127.0.0.1:{port}}}
+limits:
+  per-tenant: {{key: header.x-api-key, rate: 2/hour, plan: tenant, plans: {{gold: 5/hour}}}}
+routes: [{{limits: [per-tenant], respond: {{status: 200}}}}]
+"""
+
+
+def test_a_plan_is_set_and_taken_back(start, start_redis, browser):
+    proxy = start(TENANTS.format(port=start_redis().port))
+    address = addresses(proxy)[0]
+    key = [("X-Api-Key", "k")]
+    until(lambda: proxy.ask(fields=key).status == 429, "the rate of who has no plan")
+    page = browser()
+    page.open(f"http://{address[0]}:{address[1]}/ui/#who")
+    page.wait_text("#connection", "ready")
+    sign_in(page)
+    page.type("#who-key", "header.x-api-key=k")
+    page.click("#view-who button", "Look up")
+    page.click("#view-who .actions button", "Plan …")
+    page.click("#ask-do")
+    page.wait_text("#view-who", "The plan is gold.")
+    until(lambda: proxy.ask(fields=key).status == 200, "the plan to hold")
+    page.click("#view-who .actions button", "No plan")
+    page.click("#ask-do")
+    page.wait_text("#view-who", "It has no plan any more.")
+    assert any("path=/v1/tenants " in line and "by=token" in line for line in audit(proxy, 2))
     is_quiet(page)
 
 
