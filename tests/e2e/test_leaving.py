@@ -107,6 +107,30 @@ def test_a_client_that_ends_its_request_pays_for_it(start_in_store, start_upstre
     assert len(upstream.requests) == LIMIT
 
 
+def close_at_once(client):
+    client.close()
+
+
+def send_no_body(client):
+    assert client.read().status == 408
+
+
+@pytest.mark.parametrize("leave", [close_at_once, send_no_body], ids=lambda way: way.__name__)
+def test_what_no_server_was_sent_is_not_counted(start_in_store, start_upstream, leave):
+    """Otherwise heads alone fill a limit that clients share, and that counts answers."""
+    upstream = start_upstream(lambda peer, request: peer.send(answer("401 Unauthorized")))
+    proxy = start_in_store(policy(upstream, "charge_on: [401]").replace("buffer: off", "buffer: {wait: 100ms}"))
+    for number in range(ATTEMPTS):
+        with proxy.connect() as client:
+            client.send(head(b"Content-Length: 10\r\n"))
+            leave(client)
+            proxy.lines_of("/login", number + 1)
+    assert not upstream.requests
+    for _ in range(LIMIT):
+        assert proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS).status == 401
+    assert proxy.ask("POST", "/login", {"X-Id": "a"}, GUESS).status == 429
+
+
 def test_a_client_that_leaves_is_forgiven_where_the_limit_says_so(start_in_store, start_upstream):
     upstream = start_upstream(Slow(), reads_body=False)
     proxy = start_in_store(policy(upstream, "charge_on: [401], refund_on: [client_left]"))

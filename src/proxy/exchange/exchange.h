@@ -84,6 +84,7 @@ struct exchange {
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims;
     bool may_go_ahead;              /* the server has sent 100: it wants the body */
+    bool is_repeated, is_unsent;    /* sent to a server before; with @end: sent to none */
     bool is_request_sent;           /* completely; in a tunnel: the client's side has ended */
     bool is_response_started;       /* a final head has been given to the client */
     bool is_head_pending;           /* the head waits for the first piece of body */
@@ -123,8 +124,7 @@ struct exchange {
     uint64_t stalled_us;               /* of the client's stall budget, with download_min_rate */
     struct upstream_waiter waiter;     /* in QUEUE */
     uint64_t queued_at_us;             /* monotonic: when it began to wait */
-    /* Until the evaluation only its route and view.head are read, both NULL, and of the admission
-     * what admission.h says. */
+    /* Until the evaluation only route and view.head are read, both NULL, and see admission.h. */
     struct evaluation evaluation;
     struct admission admission;
     struct field own_fields[OWN_FIELDS_MAX];

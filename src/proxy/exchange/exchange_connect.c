@@ -294,6 +294,7 @@ static void on_grant(struct upstream_waiter *waiter)
 
 static void drop(struct exchange *exchange)
 {
+    exchange->is_repeated = exchange->is_repeated || exchange->state == EXCHANGE_FORWARD;
     upstream_close(exchange->upstream);
     exchange->upstream = NULL;
 }

@@ -204,6 +204,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
     struct outcome outcome = {
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .end = exchange->end,
+        .is_unsent = exchange->is_unsent,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
@@ -295,6 +296,7 @@ static void note_end(struct exchange *exchange, enum answer_end end, const char 
 {
     if (exchange->end == ANSWER_WHOLE) {
         exchange->end = end;
+        exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->is_repeated;
     }
     if (exchange->fault == NULL) {
         exchange->fault = fault;

@@ -21,13 +21,15 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
     return false;
 }
 
-/* Unreadable answers are counted: a client can make an answer unreadable by sending a long value
+/* What a client sent to a server is counted though the client left: it may have been acted on. What
+ * no server was sent is no attempt at anything, and a client could make any number of them.
+ * Unreadable answers are counted: a client can make an answer unreadable by sending a long value
  * that the server repeats in its fields. */
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
-    return !rule->charge_on.is_said || outcome->end == ANSWER_CLIENT_LEFT ||
-           outcome->end == ANSWER_REFUSED || outcome->is_unreadable ||
-           is_in(&rule->charge_on, outcome);
+    const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
+    return !rule->charge_on.is_said || has_left || outcome->end == ANSWER_REFUSED ||
+           outcome->is_unreadable || is_in(&rule->charge_on, outcome);
 }
 
 /* The final cost of charge @i; docs/policy.md has the table. */

@@ -134,6 +134,24 @@ static const struct {
     /* clang-format on */
 };
 
+START_TEST(what_no_server_was_sent_counts_only_where_client_left_is_listed)
+{
+    const struct outcome outcome = {.status = 408, .end = ANSWER_CLIENT_LEFT, .is_unsent = true};
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 400, 499);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_ptr_eq(reported[0].limit, &limits[0]);
+    ck_assert_int_eq(reported[0].delta, -10);
+
+    set_up();
+    rules[0].charge_on.is_said = true;
+    rules[0].charge_on.client_left = true;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
 START_TEST(an_answer_that_cannot_be_read_is_counted)
 {
     const struct outcome outcome = {
@@ -353,6 +371,7 @@ static Suite *settlement_suite(void)
     Suite *suite = suite_create("proxy/settlement");
     TCase *make = tcase_create("make and renew");
     tcase_add_checked_fixture(make, set_up, NULL);
+    tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
     tcase_add_test(make, an_answer_that_cannot_be_read_is_counted);
     tcase_add_test(make, what_was_charged_rightly_is_left_alone);
     tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
