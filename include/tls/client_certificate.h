@@ -41,6 +41,7 @@ struct client_certificate {
 struct tls_client {
     const struct tls_server_config *config;       /* of the listener; NULL: not known */
     const struct tls_entry_config *entry;         /* that serves the connection; NULL with config */
+    const char *server_name;                      /* that it named; NULL: none */
     const struct tls_lineage *lineage;            /* of config; NULL: config is the one in force */
     const struct client_certificate *certificate; /* NULL: it sent none */
 };

@@ -136,12 +136,13 @@ tls_server_config_choose(const struct tls_server_config *config, struct span ser
 
 /* Whether a request for @host may come over the connection of @client: @host selects an entry with
  * the same rules for client certificates as the one that serves it; or no entry by name, and the
- * first one asks clients for none. A host that the connection's configuration does not name is
- * looked up in the one in force. */
+ * first one asks clients for none. After a reload the rules in force count as well, except for a
+ * connection that is to end by them: its last answer is by its own. */
 MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
-/* Whether @client has shown a certificate by rules that no entry of the listener has any more, such
- * as another list of revoked ones: the connection is to end. */
+/* Whether, by the rules in force, @client would have to show a certificate where it has shown none,
+ * or its certificate would be judged by others, such as another list of revoked ones: the
+ * connection is to end. */
 MUST_USE bool tls_server_has_replaced_rules(const struct tls_client *client);
 
 /* --- files besides certificates: stapled responses, secrets of tickets --- */

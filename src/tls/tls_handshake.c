@@ -43,6 +43,7 @@ static bool read_client(struct tls_session *session)
     session->client = (struct tls_client){
         .config = entry->server->config,
         .entry = entry->config,
+        .server_name = SSL_get_servername(session->ssl, TLSEXT_NAMETYPE_host_name),
         .lineage = entry->server->lineage,
     };
     if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {

@@ -565,32 +565,56 @@ static const struct tls_entry_config *find_rules(const struct tls_server_config 
     return config->entries[0].client_rule != CLIENT_CERTIFICATE_OFF ? &config->entries[0] : NULL;
 }
 
-bool tls_server_allows_host(const struct tls_client *client, struct span host)
+static bool are_same_rules(const struct tls_entry_config *a, const struct tls_entry_config *b)
+{
+    return memcmp(a->client_digest, b->client_digest, TLS_DIGEST_BYTES) == 0;
+}
+
+/* The configuration in force at the listener of @client, if it is another than the connection's. */
+static const struct tls_server_config *find_successor(const struct tls_client *client)
 {
     const struct tls_server *latest = client->lineage != NULL ? client->lineage->latest : NULL;
+    return latest != NULL && latest->config != client->config ? latest->config : NULL;
+}
+
+bool tls_server_allows_host(const struct tls_client *client, struct span host)
+{
     bool is_named;
     if (client->config == NULL) {
         return true;
     }
     const struct tls_entry_config *rules = find_rules(client->config, host, &is_named);
-    if (!is_named && latest != NULL && latest->config != client->config) {
-        rules = find_rules(latest->config, host, &is_named); /* a reload may have brought it */
+    const struct tls_server_config *successor = find_successor(client);
+    if (is_named && !are_same_rules(rules, client->entry)) {
+        return false;
     }
-    return rules == NULL ||
-           memcmp(rules->client_digest, client->entry->client_digest, TLS_DIGEST_BYTES) == 0;
+    if (successor != NULL && (!is_named || !tls_server_has_replaced_rules(client))) {
+        rules = find_rules(successor, host, &is_named);
+    }
+    return rules == NULL || are_same_rules(rules, client->entry);
+}
+
+/* The entry of @config for the name that @client named in its handshake. NULL: it is refused. */
+static const struct tls_entry_config *choose_anew(const struct tls_client *client,
+                                                  const struct tls_server_config *config)
+{
+    struct address address;
+    struct span name = span_of_text(client->server_name != NULL ? client->server_name : "");
+    if (address_parse(name, &address)) {
+        name = span_of(NULL, 0);
+    }
+    return tls_server_config_choose(config, name);
 }
 
 bool tls_server_has_replaced_rules(const struct tls_client *client)
 {
-    const struct tls_server *latest = client->lineage != NULL ? client->lineage->latest : NULL;
-    if (client->certificate == NULL || latest == NULL || latest->config == client->config) {
+    const struct tls_server_config *successor = find_successor(client);
+    if (successor == NULL) {
         return false;
     }
-    for (size_t i = 0; i < latest->config->n_entries; i++) {
-        const struct tls_entry_config *entry = &latest->config->entries[i];
-        if (memcmp(entry->client_digest, client->entry->client_digest, TLS_DIGEST_BYTES) == 0) {
-            return false;
-        }
+    const struct tls_entry_config *rules = choose_anew(client, successor);
+    if (client->certificate == NULL) {
+        return rules != NULL && rules->client_rule == CLIENT_CERTIFICATE_REQUIRE;
     }
-    return true;
+    return rules == NULL || !are_same_rules(rules, client->entry);
 }

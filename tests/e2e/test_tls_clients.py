@@ -16,6 +16,7 @@ from harness.http2 import Http2Client
 from harness.message import Cut, request
 from harness.openssl import CONTENT, HANDSHAKE, TLS_1_2, TLS_1_3, RecordClient
 from harness.reload import reload
+from harness.secure_client import SecureClient, context_of, pair
 from harness.upstream import answer
 from harness.wait import until
 
@@ -31,24 +32,10 @@ def an_authority(tmp_path_factory):
     return authority
 
 
-def pair(authority, name):
-    return f"cert: {authority.folder}/{name}.pem, key: {authority.folder}/{name}.key"
-
-
 def listening(authority, more="", top="", listener=""):
     """A listener with the certificates `one` and `two`."""
     return (f"listen: {{address: 127.0.0.1:0{listener}, tls: {{certificates: "
             f"[{{{pair(authority, 'one')}}}, {{{pair(authority, 'two')}{more}}}]{top}}}}}\n")
-
-
-def context_of(authority, name=None, version=None):
-    context = ssl.create_default_context(cafile=authority.certificate)
-    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # the authority has no key usage
-    if name is not None:
-        context.load_cert_chain(authority.folder / f"{name}.pem", authority.folder / f"{name}.key")
-    if version is not None:
-        context.minimum_version = context.maximum_version = version
-    return context
 
 
 def http2_client(proxy, authority, name):
@@ -56,21 +43,6 @@ def http2_client(proxy, authority, name):
     context.set_alpn_protocols(["h2"])
     sock = context.wrap_socket(socket.create_connection(proxy.address, timeout=30), server_hostname=name)
     return Http2Client(None, sock=sock)
-
-
-class SecureClient(Client):
-    """A client whose bytes go through TLS; `before` is sent in plain text."""
-
-    def __init__(self, proxy, authority, name="one.test", before=b"", context=None, session=None):
-        super().__init__(proxy.address)
-        proxy.clients.append(self)
-        self.sock.sendall(before)
-        self.sock = (context or context_of(authority)).wrap_socket(
-            self.sock, server_hostname=name, session=session, suppress_ragged_eofs=False)
-        self.reader = message.Reader(self.sock)
-
-    def leaf_names(self):
-        return [value for kind, value in self.sock.getpeercert()["subjectAltName"] if kind == "DNS"]
 
 
 def failures(proxy):
@@ -556,78 +528,6 @@ def test_tickets_can_be_off(start, authority):
         client.ask(host="one.test")
         session = client.sock.session
     assert session is None or not session.has_ticket
-
-
-# --- reload ---
-
-
-def test_a_reload_serves_new_certificates_and_keeps_connections(start, authority):
-    def listen(name):
-        return f"{{address: 127.0.0.1:0, tls: {{{pair(authority, name)}}}}}"
-
-    unchecked = context_of(authority)
-    unchecked.check_hostname = False
-    proxy = start(f"listen: {listen('one')}\n" + ECHO % "one")
-    with SecureClient(proxy, authority, context=unchecked) as old:
-        assert old.ask(host="one.test").body == b"one"
-        reload(proxy, ECHO % "two", listen("two"))
-        assert old.ask(host="one.test").body == b"two"
-        assert old.leaf_names() == ["one.test"]
-        with SecureClient(proxy, authority, context=unchecked) as new:
-            assert new.leaf_names()[0] == "two.test"
-            assert new.ask(host="two.test").body == b"two"
-
-
-def test_a_connection_leads_to_no_host_that_a_reload_protects(start, authority):
-    """A host that was unknown when the connection began asks clients for certificates now."""
-    one = f"{{{pair(authority, 'one')}}}"
-    two = f"{{{pair(authority, 'two')}{REQUIRE % authority.certificate}}}"
-
-    def listen(*entries):
-        return f"{{address: 127.0.0.1:0, tls: {{certificates: [{', '.join(entries)}]}}}}"
-
-    proxy = start(f"listen: {listen(one)}\n" + ECHO % "before")
-    with SecureClient(proxy, authority) as old:
-        assert old.ask(host="two.test").body == b"before"
-        for _ in range(2):
-            reload(proxy, ECHO % "after", listen(one, two))
-        assert old.ask(host="one.test").body == b"after"
-        assert old.ask(host="two.test").status == 421
-    with SecureClient(proxy, authority, "two.test", context=context_of(authority, "client")) as old:
-        assert old.ask(host="two.test").status == 200
-        reload(proxy, ECHO % "open", listen(one))
-        assert old.ask(host="two.test").body == b"open"  # it keeps what it has
-
-
-def test_a_connection_ends_when_the_rules_for_its_certificate_change(start, authority, tmp_path):
-    """Its certificate may have been revoked: the client shows it anew."""
-    crl, key = tmp_path / "ca.crl", authority.folder / "ca.key"
-    make_crl(crl, authority.certificate, key)
-    listen = (f"{{address: 127.0.0.1:0, tls: {{certificates: [{{{pair(authority, 'one')}}}, "
-              f"{{{pair(authority, 'two')}{REQUIRE % authority.certificate}, client_crl: {crl}}}]}}}}")
-    proxy = start(f"listen: {listen}\n" + ECHO % "ok")
-    context = context_of(authority, "client")
-    of_two = context_of(authority, "client")
-    of_two.set_alpn_protocols(["h2"])
-    with (SecureClient(proxy, authority, "two.test", context=context) as shown,
-          SecureClient(proxy, authority, "one.test", context=context) as other,
-          SecureClient(proxy, authority, "two.test", context=of_two) as secure):
-        streams = Http2Client(None, sock=secure.sock)
-        reload(proxy, ECHO % "ok", listen)
-        for _ in range(2):  # nothing has changed
-            assert shown.ask(host="two.test").get("Connection") is None
-            assert other.ask(host="one.test").get("Connection") is None
-            assert streams.ask(scheme="https", authority="two.test").status == 200 and streams.goaway is None
-        make_crl(crl, authority.certificate, key, [authority.folder / "client.pem"])
-        reload(proxy, ECHO % "ok", listen)
-        last = shown.ask(host="two.test")
-        assert last.status == 200 and last.get("Connection") == "close" and shown.has_ended()
-        assert other.ask(host="one.test").get("Connection") is None
-        assert streams.ask(scheme="https", authority="two.test").status == 200
-        assert streams.read_to_end() == "NO_ERROR"
-    with pytest.raises((ssl.SSLError, ConnectionError)):
-        with SecureClient(proxy, authority, "two.test", context=context) as client:
-            client.ask(host="two.test")
 
 
 # --- clients that do harm ---
