@@ -3,6 +3,9 @@
 import json
 import random
 import re
+import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -509,3 +512,38 @@ def test_with_redis_denials_that_are_remembered_spare_signatures(start, start_re
         statuses = [client.ask(fields=fields).status for fields in forged(60)]
     assert statuses == [401] * 5 + [429] * 55
     assert counter(proxy, "token_signatures_total") <= 5 + 1 + (time.monotonic() - began) / 0.5
+
+
+# Runs in namespaces of its own: a name server that answers nothing. Once it is asked, the program is
+# told to stop; prints its status and the seconds until its end.
+SILENT_NAMES = """
+import socket, subprocess, sys, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+server.settimeout(30)
+process = subprocess.Popen([sys.argv[1], "run", sys.argv[2]])
+server.recv(512)
+began = time.monotonic()
+process.terminate()
+print(process.wait(60), time.monotonic() - began)
+"""
+
+
+def in_namespaces(script, *arguments):
+    return subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "--net", "sh", "-ec", script, "sh",
+                           *arguments], capture_output=True, text=True, timeout=120, check=False,
+                          env=program.environment())
+
+
+def test_a_process_ends_at_once_though_the_names_of_key_servers_are_not_answered(tmp_path):
+    names, policy_file = tmp_path / "resolv.conf", tmp_path / "policy.yaml"
+    names.write_text("nameserver 127.0.0.1\n")
+    network = f"ip link set lo up; mount --bind {names} /etc/resolv.conf"
+    if shutil.which("unshare") is None or in_namespaces(network).returncode != 0:
+        pytest.skip("no namespaces here")
+    policy_file.write_text("listen: 127.0.0.1:0\njwt: {main: {keys: 'https://id.test/keys', algorithms: [ES256]}}\n"
+                           f"routes:\n  - {{jwt: main, {OK}}}\n")
+    done = in_namespaces(f'{network}; exec "$@"', sys.executable, "-c", SILENT_NAMES, program.PROGRAM, policy_file)
+    assert done.returncode == 0, done.stderr
+    status, seconds = done.stdout.split()[-2:]
+    assert status == "0" and float(seconds) < 4, done.stderr

@@ -66,6 +66,11 @@ static bool set_options(CURL *curl, const struct jwks_fetch *fetch, const struct
     is_good &= curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)FETCH_S) == CURLE_OK;
+#if LIBCURL_VERSION_NUM >= 0x075700
+    /* A thread of libcurl waits for the system's resolver, which may wait for silent name servers
+     * longer than FETCH_S: neither the next fetch nor the end of the process waits for it. */
+    is_good &= curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+#endif
     is_good &= curl_easy_setopt(curl, CURLOPT_USERAGENT, "sluice") == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
     is_good &= curl_easy_setopt(curl, CURLOPT_WRITEDATA, body) == CURLE_OK;
