@@ -78,9 +78,11 @@ enum jwt_signature_result {
 };
 
 /* Verify @signature, as bytes, of @input by the keys of @set that fit @algorithm and have the key
- * id @kid (data NULL: the token has none). A key without an id fits any. */
+ * id @kid (data NULL: the token has none). A key without an id fits any. *n_computed: by how many
+ * it was tried. */
 enum jwt_signature_result jwt_key_set_verify(const struct jwt_key_set *set,
                                              enum jwt_algorithm algorithm, struct span kid,
-                                             struct span input, struct span signature);
+                                             struct span input, struct span signature,
+                                             unsigned *n_computed);
 
 #endif /* SLUICE_JWT_KEY_SET_H */

@@ -122,9 +122,11 @@ struct jwt_period {
 
 /* Verify @token at @wall_us, us since the epoch. @keys: NULL gives JWT_NO_KEYS for a token with
  * nothing else wrong. JWT_VALID: @claims is set; its memory is of @arena. *period: when the same
- * rules and keys have the same result, unless that is JWT_NO_MEMORY. */
+ * rules and keys have the same result, unless that is JWT_NO_MEMORY. *n_computed: by how many keys
+ * the signature was tried. */
 enum jwt_result jwt_verify(const struct jwt_rules *rules, const struct jwt_key_set *keys,
                            struct span token, uint64_t wall_us, struct arena *arena,
-                           struct jwt_claims *claims, struct jwt_period *period);
+                           struct jwt_claims *claims, struct jwt_period *period,
+                           unsigned *n_computed);
 
 #endif /* SLUICE_JWT_TOKEN_H */

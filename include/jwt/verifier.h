@@ -48,8 +48,10 @@ bool jwt_failures_allow(struct jwt_failures *failures, const struct address *cli
 void jwt_failures_return(struct jwt_failures *failures, const struct address *client,
                          uint64_t now_us);
 
-/* A signature of @client was wrong. */
-void jwt_failures_add(struct jwt_failures *failures, const struct address *client, uint64_t now_us);
+/* A signature of @client was wrong by each of @n keys, at least one. jwt_failures_allow() allowed
+ * the first of them. */
+void jwt_failures_add(struct jwt_failures *failures, const struct address *client, unsigned n,
+                      uint64_t now_us);
 
 /* What tokens are verified by. */
 struct jwt_source {

@@ -112,10 +112,15 @@ void jwt_failures_return(struct jwt_failures *failures, const struct address *cl
     pthread_mutex_unlock(&failures->lock);
 }
 
-void jwt_failures_add(struct jwt_failures *failures, const struct address *client, uint64_t now_us)
+void jwt_failures_add(struct jwt_failures *failures, const struct address *client, unsigned n,
+                      uint64_t now_us)
 {
     pthread_mutex_lock(&failures->lock);
     struct sender *sender = find(failures, client, true, now_us);
-    sender->n_failures += sender->n_failures < JWT_FAILURES_PER_MINUTE;
+    const uint32_t room = JWT_FAILURES_PER_MINUTE - sender->n_failures;
+    sender->n_failures += n < room ? n : room;
+    if (!has_ended(sender->second_us, US_PER_S, now_us)) {
+        sender->n_allowed += n - 1;
+    }
     pthread_mutex_unlock(&failures->lock);
 }

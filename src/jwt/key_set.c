@@ -545,10 +545,12 @@ static bool fits(const struct key *key, enum jwt_algorithm algorithm, struct spa
 
 enum jwt_signature_result jwt_key_set_verify(const struct jwt_key_set *set,
                                              enum jwt_algorithm algorithm, struct span kid,
-                                             struct span input, struct span signature)
+                                             struct span input, struct span signature,
+                                             unsigned *n_computed)
 {
     const struct key *fitting[JWT_KEYS_TRIED_MAX];
     size_t n = 0;
+    *n_computed = 0;
     for (size_t i = 0; i < set->n_keys; i++) {
         if (!fits(&set->keys[i], algorithm, kid)) {
             continue;
@@ -564,6 +566,7 @@ enum jwt_signature_result jwt_key_set_verify(const struct jwt_key_set *set,
             continue;
         }
         result = JWT_SIGNATURE_BAD;
+        ++*n_computed;
         if (fitting[i]->kind == KIND_SECRET
                 ? verify_secret(fitting[i], input, signature)
                 : verify_public(fitting[i], algorithm, input, signature)) {

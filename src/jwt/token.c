@@ -127,6 +127,7 @@ struct reading {
     enum jwt_algorithm algorithm;
     uint64_t expires_us;
     struct jwt_period period; /* of the result so far */
+    unsigned n_computed;      /* keys that the signature was tried by */
     bool no_memory;
 };
 
@@ -325,14 +326,14 @@ static enum jwt_result read_payload(struct reading *reading)
     return has_audience(reading) ? JWT_VALID : JWT_AUDIENCE;
 }
 
-static enum jwt_result check_signature(const struct reading *reading)
+static enum jwt_result check_signature(struct reading *reading)
 {
     if (reading->keys == NULL) {
         return JWT_NO_KEYS;
     }
     const struct span kid = text_of_json(json_object_get(reading->header, "kid"));
     switch (jwt_key_set_verify(reading->keys, reading->algorithm, kid, reading->input,
-                               reading->signature)) {
+                               reading->signature, &reading->n_computed)) {
     case JWT_SIGNATURE_GOOD:
         return JWT_VALID;
     case JWT_SIGNATURE_BAD:
@@ -432,7 +433,8 @@ static enum jwt_result verify(struct reading *reading, struct span token, struct
 
 enum jwt_result jwt_verify(const struct jwt_rules *rules, const struct jwt_key_set *keys,
                            struct span token, uint64_t wall_us, struct arena *arena,
-                           struct jwt_claims *claims, struct jwt_period *period)
+                           struct jwt_claims *claims, struct jwt_period *period,
+                           unsigned *n_computed)
 {
     struct reading reading = {
         .rules = rules,
@@ -444,6 +446,7 @@ enum jwt_result jwt_verify(const struct jwt_rules *rules, const struct jwt_key_s
     enum jwt_result result = verify(&reading, token, claims);
     result = reading.no_memory ? JWT_NO_MEMORY : result;
     *period = reading.period;
+    *n_computed = reading.n_computed;
     json_decref(reading.header);
     json_decref(reading.payload);
     return result;

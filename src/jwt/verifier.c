@@ -269,9 +269,10 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     }
     uint64_t generation;
     struct jwt_period period;
+    unsigned n_computed;
     struct jwt_key_set *keys = jwt_keys_acquire(source->keys, &generation);
-    const enum jwt_result result =
-        jwt_verify(&source->rules, keys, token, request->wall_us, arena, found, &period);
+    const enum jwt_result result = jwt_verify(&source->rules, keys, token, request->wall_us, arena,
+                                              found, &period, &n_computed);
     jwt_key_set_release(keys);
     verifier->n_signatures += is_computed(result);
     if (!is_computed(result)) {
@@ -287,7 +288,7 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
             (struct refused){whole, source->number, generation, period, result};
     }
     if (is_failure(result)) {
-        jwt_failures_add(verifier->failures, &request->client, request->now_us);
+        jwt_failures_add(verifier->failures, &request->client, n_computed, request->now_us);
     } else if (result == JWT_UNKNOWN_KEY) {
         jwt_keys_miss(source->keys);
     }

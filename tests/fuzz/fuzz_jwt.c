@@ -51,9 +51,10 @@ static void check_token(const struct jwt_rules *rules, const struct jwt_key_set 
     struct arena arena;
     struct jwt_claims claims;
     struct jwt_period period;
+    unsigned n_computed;
     arena_init(&arena, NULL, 0);
-    const enum jwt_result result =
-        jwt_verify(rules, keys, token, (uint64_t)NOW_S * 1000000, &arena, &claims, &period);
+    const enum jwt_result result = jwt_verify(rules, keys, token, (uint64_t)NOW_S * 1000000, &arena,
+                                              &claims, &period, &n_computed);
     MUST_HOLD((token.len > JWT_TOKEN_BYTES_MAX) == (result == JWT_TOO_LONG));
     if (result == JWT_VALID) {
         MUST_HOLD(claims.expires_us > (uint64_t)NOW_S * 1000000);

@@ -35,7 +35,7 @@ static size_t count_allowed(uint64_t now_us, size_t n)
 static void add_failures(size_t n, uint64_t now_us)
 {
     for (size_t i = 0; i < n; i++) {
-        jwt_failures_add(failures, &client, now_us);
+        jwt_failures_add(failures, &client, 1, now_us);
     }
 }
 
@@ -67,6 +67,21 @@ START_TEST(what_is_returned_is_allowed_again)
     ck_assert_uint_eq(count_allowed(start + US_PER_S, 1000), 10);
     jwt_failures_return(failures, &client, start + US_PER_S - 1);
     ck_assert_uint_eq(count_allowed(start + US_PER_S, 1000), 0);
+}
+END_TEST
+
+START_TEST(a_signature_counts_once_for_each_key_that_it_was_tried_by)
+{
+    const uint64_t start = 1000 * (uint64_t)US_PER_S;
+    for (unsigned i = 0; i < 12; i++) {
+        jwt_failures_add(failures, &client, 8, start);
+    }
+    ck_assert_uint_eq(count_allowed(start, 1000), 1000);
+    jwt_failures_add(failures, &client, 8, start);
+    ck_assert_uint_eq(count_allowed(start, 1), 1);
+    jwt_failures_add(failures, &client, 8, start);
+    ck_assert_uint_eq(count_allowed(start, 1000), 2);
+    ck_assert_uint_eq(count_allowed(start + US_PER_S, 1000), 10);
 }
 END_TEST
 
@@ -106,6 +121,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, after_a_hundred_in_a_minute_ten_a_second_are_verified);
     tcase_add_test(tcase, what_is_returned_is_allowed_again);
+    tcase_add_test(tcase, a_signature_counts_once_for_each_key_that_it_was_tried_by);
     tcase_add_test(tcase, failures_go_on_counting_in_the_next_minute);
     tcase_add_test(tcase, a_clock_that_steps_back_starts_afresh);
     tcase_add_test(tcase, addresses_of_one_household_count_together);

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "support/jwt_signer.h"
 
+static unsigned n_computed; /* of the latest signature */
+
 static char problem_bytes[512];
 static struct text problem;
 static EVP_PKEY *keys[3]; /* P-256 */
@@ -58,7 +60,7 @@ static enum jwt_signature_result verify(const struct jwt_key_set *set, EVP_PKEY 
     ck_assert(base64url_decode(span_of_text(dot + 1), signature, sizeof(signature), &len));
     const enum jwt_signature_result result = jwt_key_set_verify(
         set, JWT_ES256, kid != NULL ? span_of_text(kid) : span_of(NULL, 0),
-        span_of(token, (size_t)(dot - token)), span_of((const char *)signature, len));
+        span_of(token, (size_t)(dot - token)), span_of((const char *)signature, len), &n_computed);
     free(token);
     return result;
 }
@@ -101,10 +103,10 @@ START_TEST(an_algorithm_of_the_key_excludes_others)
     struct jwt_key_set *set = set_of(rsa, ",\"alg\":\"PS256\"", 1);
     ck_assert_ptr_nonnull(set);
     ck_assert_int_eq(jwt_key_set_verify(set, JWT_RS256, span_of(NULL, 0), SPAN("x"),
-                                        span_of(signature, sizeof(signature))),
+                                        span_of(signature, sizeof(signature)), &n_computed),
                      JWT_SIGNATURE_NO_KEY);
     ck_assert_int_eq(jwt_key_set_verify(set, JWT_PS256, span_of(NULL, 0), SPAN("x"),
-                                        span_of(signature, sizeof(signature))),
+                                        span_of(signature, sizeof(signature)), &n_computed),
                      JWT_SIGNATURE_BAD);
     jwt_key_set_release(set);
     signer_free(rsa);
@@ -127,7 +129,11 @@ START_TEST(a_token_without_an_id_has_few_keys_tried)
     struct jwt_key_set *few = set_of(keys[0], ",\"kid\":\"a\"", JWT_KEYS_TRIED_MAX);
     struct jwt_key_set *many = set_of(keys[0], ",\"kid\":\"a\"", JWT_KEYS_TRIED_MAX + 1);
     ck_assert_int_eq(verify(few, keys[0], NULL), JWT_SIGNATURE_GOOD);
+    ck_assert_uint_eq(n_computed, 1);
+    ck_assert_int_eq(verify(few, keys[1], NULL), JWT_SIGNATURE_BAD);
+    ck_assert_uint_eq(n_computed, JWT_KEYS_TRIED_MAX);
     ck_assert_int_eq(verify(many, keys[0], NULL), JWT_SIGNATURE_MANY);
+    ck_assert_uint_eq(n_computed, 0);
     jwt_key_set_release(few);
     jwt_key_set_release(many);
 }
@@ -253,13 +259,14 @@ START_TEST(a_signature_has_one_length)
     struct jwt_key_set *set = set_of(keys[0], "", 1);
     for (size_t i = 0; i < ARRAY_LEN(LENGTHS); i++) {
         ck_assert_int_eq(jwt_key_set_verify(set, JWT_ES256, span_of(NULL, 0), SPAN("x"),
-                                            span_of(bytes, LENGTHS[i])),
+                                            span_of(bytes, LENGTHS[i]), &n_computed),
+
                          JWT_SIGNATURE_LENGTH_WRONG);
     }
     /* r = s = 0: CVE-2022-21449 */
-    ck_assert_int_eq(
-        jwt_key_set_verify(set, JWT_ES256, span_of(NULL, 0), SPAN("x"), span_of(bytes, 64)),
-        JWT_SIGNATURE_BAD);
+    ck_assert_int_eq(jwt_key_set_verify(set, JWT_ES256, span_of(NULL, 0), SPAN("x"),
+                                        span_of(bytes, 64), &n_computed),
+                     JWT_SIGNATURE_BAD);
     jwt_key_set_release(set);
 }
 END_TEST

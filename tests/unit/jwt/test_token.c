@@ -20,6 +20,7 @@ static struct jwt_path paths[8];
 static struct jwt_rules rules;
 static struct jwt_claims claims;
 static struct jwt_period period;
+static unsigned n_computed;
 
 static const struct span ISSUERS[] = {{"https://id", 10}, {"https://other", 13}};
 static const struct span AUDIENCES[] = {{"api", 3}};
@@ -53,8 +54,8 @@ static void teardown(void)
 static enum jwt_result verify(const char *header, const char *payload)
 {
     char *token = signer_token(JWT_HS256, NULL, SECRET, header, payload);
-    const enum jwt_result result =
-        jwt_verify(&rules, secrets, span_of_text(token), NOW_US, &arena, &claims, &period);
+    const enum jwt_result result = jwt_verify(&rules, secrets, span_of_text(token), NOW_US, &arena,
+                                              &claims, &period, &n_computed);
     free(token);
     return result;
 }
@@ -72,15 +73,16 @@ START_TEST(each_algorithm_verifies)
     (void)snprintf(header, sizeof(header), "{\"alg\":\"%.*s\"}", SPAN_ARGS(name));
     char *token = signer_token(algorithm, key, SECRET, header, GOOD);
     rules.algorithms = 1U << algorithm;
-    ck_assert_int_eq(
-        jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period), JWT_VALID);
+    ck_assert_int_eq(jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period,
+                                &n_computed),
+                     JWT_VALID);
     ck_assert(span_equals(jwt_claim_text(&claims.claims[0]), SPAN("alice")));
     ck_assert_uint_eq(claims.expires_us, NOW_US + 100 * (uint64_t)US_PER_S);
     char *changed = strrchr(token, '.') + 5;
     *changed = *changed == 'A' ? 'B' : 'A';
-    ck_assert_int_eq(
-        jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period),
-        JWT_SIGNATURE);
+    ck_assert_int_eq(jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period,
+                                &n_computed),
+                     JWT_SIGNATURE);
     free(token);
     free(pem);
     signer_free(key);
@@ -228,9 +230,9 @@ static const char *const MALFORMED[] = {
 
 START_TEST(what_is_no_token_is_refused)
 {
-    ck_assert_int_eq(
-        jwt_verify(&rules, secrets, span_of_text(MALFORMED[_i]), NOW_US, &arena, &claims, &period),
-        JWT_MALFORMED);
+    ck_assert_int_eq(jwt_verify(&rules, secrets, span_of_text(MALFORMED[_i]), NOW_US, &arena,
+                                &claims, &period, &n_computed),
+                     JWT_MALFORMED);
 }
 END_TEST
 
@@ -239,10 +241,10 @@ START_TEST(a_longer_token_is_refused_unread)
     static char token[JWT_TOKEN_BYTES_MAX + 1];
     memset(token, 'A', sizeof(token));
     ck_assert_int_eq(jwt_verify(&rules, secrets, span_of(token, sizeof(token)), NOW_US, &arena,
-                                &claims, &period),
+                                &claims, &period, &n_computed),
                      JWT_TOO_LONG);
     ck_assert_int_eq(jwt_verify(&rules, secrets, span_of(token, sizeof(token) - 1), NOW_US, &arena,
-                                &claims, &period),
+                                &claims, &period, &n_computed),
                      JWT_MALFORMED);
 }
 END_TEST
@@ -250,9 +252,9 @@ END_TEST
 START_TEST(without_keys_a_token_is_not_judged)
 {
     char *token = signer_token(JWT_HS256, NULL, SECRET, "{\"alg\":\"HS256\"}", GOOD);
-    ck_assert_int_eq(
-        jwt_verify(&rules, NULL, span_of_text(token), NOW_US, &arena, &claims, &period),
-        JWT_NO_KEYS);
+    ck_assert_int_eq(jwt_verify(&rules, NULL, span_of_text(token), NOW_US, &arena, &claims, &period,
+                                &n_computed),
+                     JWT_NO_KEYS);
     free(token);
 }
 END_TEST
@@ -266,13 +268,13 @@ START_TEST(a_public_key_is_no_secret)
     struct jwt_key_set *keys = jwt_key_set_read(span_of_text(pem), &problem);
     char *token = signer_token(JWT_HS256, NULL, pem, "{\"alg\":\"HS256\"}", GOOD);
     rules.algorithms = 1U << JWT_RS256;
-    ck_assert_int_eq(
-        jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period),
-        JWT_ALGORITHM);
+    ck_assert_int_eq(jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period,
+                                &n_computed),
+                     JWT_ALGORITHM);
     rules.algorithms |= 1U << JWT_HS256; /* which no policy can say */
-    ck_assert_int_eq(
-        jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period),
-        JWT_UNKNOWN_KEY);
+    ck_assert_int_eq(jwt_verify(&rules, keys, span_of_text(token), NOW_US, &arena, &claims, &period,
+                                &n_computed),
+                     JWT_UNKNOWN_KEY);
     free(token);
     free(pem);
     signer_free(key);
