@@ -94,6 +94,21 @@ def test_a_server_that_fails_in_a_row_is_passed_over(start, start_moody, mood):
     assert bad.url in proxy.stderr() and "why=" in proxy.stderr()
 
 
+def test_requests_that_time_out_together_are_one_failure(start, start_moody):
+    """One client can send many at once to a page that takes too long."""
+    servers = start_moody(2)
+    for server in servers:
+        server.mood = "hang"
+    proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}", response="1500ms"))
+    clients = [proxy.connect() for _ in range(8)]
+    for client in clients:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+    assert [client.read().status for client in clients] == [504] * 8
+    assert count(proxy, DOWN) == 0
+    assert [ask(proxy, "POST") for _ in range(2)] == [504] * 2
+    until(lambda: count(proxy, DOWN) == 2, "both servers to be down")
+
+
 def test_a_server_that_is_down_is_out_and_nobody_learns_of_it(start, start_moody):
     good, = start_moody(1)
     proxy = start(policy([f"http://127.0.0.1:{free_port()}", good], "eject: {for: 1h, max: 1h}"))

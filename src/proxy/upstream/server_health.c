@@ -230,6 +230,17 @@ enum server_change server_health_note_failure(struct server_health *health,
     return change;
 }
 
+bool server_health_counts_timeout(struct server_health *health, uint64_t began_us)
+{
+    const uint64_t latest_us = read_us(&health->timeout_us);
+    const uint64_t apart_us = began_us > latest_us ? began_us - latest_us : latest_us - began_us;
+    if (latest_us != 0 && apart_us < SERVER_TIMEOUTS_APART_US) {
+        return false;
+    }
+    write_us(&health->timeout_us, began_us);
+    return true;
+}
+
 enum server_change server_health_note_check(struct server_health *health,
                                             const struct upstream_spec *spec, bool passed,
                                             uint64_t now_us)

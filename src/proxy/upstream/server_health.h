@@ -24,12 +24,16 @@
 #include "base/status.h"
 #include "policy/upstream_spec.h"
 
-enum { SERVER_WHOLE_WEIGHT = 1000 };
+enum {
+    SERVER_WHOLE_WEIGHT = 1000,
+    SERVER_TIMEOUTS_APART_US = 200 * 1000, /* between requests whose timeouts count apart */
+};
 
 struct server_health {
     atomic_uint marks;              /* enum server_mark */
     _Atomic uint64_t next_probe_us; /* ejected: when a request may probe it */
     _Atomic uint64_t back_at_us;    /* time of the last recovery; 0: it was never down */
+    _Atomic uint64_t timeout_us;    /* when the request of the latest timeout that counted began */
     _Atomic uint64_t forget_at_us;  /* when earlier ejections no longer count */
 
     pthread_mutex_t lock;    /* for the members below, and to take the server up or down */
@@ -98,6 +102,11 @@ enum server_change server_health_note_success(struct server_health *health,
 enum server_change server_health_note_failure(struct server_health *health,
                                               const struct upstream_spec *spec, uint64_t began_us,
                                               bool is_probe, uint64_t now_us);
+
+/* Whether the timeout of a request that began at @began_us counts as a failure: not if it began
+ * together with the latest that did. Requests that are sent at once, to a page that takes too long,
+ * time out at once, without an answer of the server between them, however many others it serves. */
+MUST_USE bool server_health_counts_timeout(struct server_health *health, uint64_t began_us);
 
 /* A check was made, with the result @passed. */
 enum server_change server_health_note_check(struct server_health *health,

@@ -56,6 +56,9 @@ void upstream_outcome_report(struct upstream_server *server, struct upstream_cho
     choice->is_probe = false;
     if (outcome == OUTCOME_SERVED) {
         change = server_health_note_success(health, server->group->spec, began_us, now_us);
+    } else if (outcome == OUTCOME_UNANSWERED && !is_probe &&
+               !server_health_counts_timeout(health, began_us)) {
+        change = SERVER_SAME;
     } else if (outcome < OUTCOME_LARGE_HEAD) {
         change =
             server_health_note_failure(health, server->group->spec, began_us, is_probe, now_us);

@@ -89,6 +89,18 @@ START_TEST(failures_in_a_row_eject_and_one_is_told)
 }
 END_TEST
 
+START_TEST(timeouts_of_requests_that_began_together_count_once)
+{
+    ck_assert(server_health_counts_timeout(&health, now));
+    ck_assert(!server_health_counts_timeout(&health, now));
+    ck_assert(!server_health_counts_timeout(&health, now - SERVER_TIMEOUTS_APART_US + 1));
+    ck_assert(!server_health_counts_timeout(&health, now + SERVER_TIMEOUTS_APART_US - 1));
+    ck_assert(server_health_counts_timeout(&health, now + SERVER_TIMEOUTS_APART_US));
+    ck_assert(!server_health_counts_timeout(&health, now + 2 * SERVER_TIMEOUTS_APART_US - 1));
+    ck_assert(server_health_counts_timeout(&health, now + 2 * SERVER_TIMEOUTS_APART_US));
+}
+END_TEST
+
 START_TEST(a_success_between_them_starts_the_count_afresh)
 {
     for (unsigned i = 0; i < 10; i++) {
@@ -324,6 +336,7 @@ int main(void)
     tcase_add_checked_fixture(ejection, set_up, tear_down);
     tcase_add_test(ejection, a_server_begins_in_and_without_a_mark);
     tcase_add_test(ejection, failures_in_a_row_eject_and_one_is_told);
+    tcase_add_test(ejection, timeouts_of_requests_that_began_together_count_once);
     tcase_add_test(ejection, a_success_between_them_starts_the_count_afresh);
     tcase_add_test(ejection, one_request_tries_it_when_its_time_is_over);
     tcase_add_test(ejection, each_trial_that_fails_doubles_the_time_up_to_the_greatest);
