@@ -20,13 +20,14 @@ SETTLED, SETTLES_WITHIN = 20, 500  # requests
 class Client:
     """A keep-alive connection that asks for one thing after the other."""
 
-    def __init__(self, port):
+    def __init__(self, port, fields=b""):
+        self.fields = fields
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
         self.file = self.socket.makefile("rb")
 
     def ask(self, path):
         """The status of the answer."""
-        self.socket.sendall(b"GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n" % path)
+        self.socket.sendall(b"GET %s HTTP/1.1\r\nHost: bench.example\r\n%s\r\n" % (path, self.fields))
         status = int(self.file.readline().split(b" ")[1])
         n_bytes = 0
         while (line := self.file.readline()) != b"\r\n":
@@ -75,12 +76,12 @@ def _ask_all(client, name, n_requests, status):
             raise StageError(f"{name}: request {number} was answered with {seen}")
 
 
-def per_request(stage, name, write_config, sluice, n_few, n_many, status, beside=None):
+def per_request(stage, name, write_config, sluice, n_few, n_many, status, beside=None, fields=b""):
     """Instructions of sluice for one request: two runs differ in nothing but the number of requests, so
     what starting and stopping takes falls out.
 
     @write_config: of a name and a port, gives the policy file. @status: of all answers.
-    @beside: of a port, gives a context that lasts as long as the requests.
+    @beside: of a port, gives a context that lasts as long as the requests. @fields: lines of all requests.
     """
     totals = []
     for n_requests in (n_few, n_many):
@@ -90,7 +91,7 @@ def per_request(stage, name, write_config, sluice, n_few, n_many, status, beside
 
         def drive(n_requests=n_requests, port=port):
             with beside(port) if beside else contextlib.nullcontext():
-                client = Client(port)
+                client = Client(port, fields)
                 _settle(client, name, status)
                 _ask_all(client, name, n_requests, status)
                 client.close()

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/span.h"
 #include "base/text.h"
@@ -77,9 +78,16 @@ struct jwt_path {
 MUST_USE bool jwt_path_parse(struct span text, struct arena *arena, struct jwt_path *path,
                              struct text *problem);
 
+/* The digest that stands for a claim's value in keys: whoever reads the claim first computes it. */
+struct jwt_digest {
+    bool is_known;
+    uint8_t bytes[HASH_IDENTITY_BYTES];
+};
+
 /* A claim. */
 struct jwt_claim {
     const struct span *values; /* the value, or those of an array */
+    struct jwt_digest *digest; /* NULL: the token is not remembered */
     uint16_t n_values;         /* 0: missing, or nothing of a kind that is read */
     bool is_single;            /* not an array */
     bool is_boolean;           /* and its text is `true` or `false` */

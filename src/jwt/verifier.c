@@ -126,7 +126,7 @@ static const struct entry *find(struct jwt_verifier *verifier, const struct jwt_
 
 static size_t bytes_of_claims(const struct jwt_claims *claims)
 {
-    size_t bytes = claims->n_claims * sizeof(*claims->claims);
+    size_t bytes = claims->n_claims * (sizeof(*claims->claims) + sizeof(struct jwt_digest));
     for (size_t i = 0; i < claims->n_claims; i++) {
         bytes += claims->claims[i].n_values * sizeof(struct span);
         for (size_t j = 0; j < claims->claims[i].n_values; j++) {
@@ -144,8 +144,8 @@ static struct span put_text(char **end, struct span text)
     return span_of(start, text.len);
 }
 
-/* Copy @claims to @memory of bytes_of_claims(): the claims, the spans of all values, the texts.
- * Returns the end. */
+/* Copy @claims to @memory of bytes_of_claims(): the claims, the spans of all values, room for the
+ * digests, the texts. Returns the end. */
 static char *put_claims(void *memory, const struct jwt_claims *claims, struct jwt_claims *copy)
 {
     struct jwt_claim *list = memory;
@@ -154,10 +154,13 @@ static char *put_claims(void *memory, const struct jwt_claims *claims, struct jw
     for (size_t i = 0; i < claims->n_claims; i++) {
         n_values += claims->claims[i].n_values;
     }
-    char *end = (char *)(spans + n_values);
+    struct jwt_digest *digests = (struct jwt_digest *)(void *)(spans + n_values);
+    memset(digests, 0, claims->n_claims * sizeof(*digests));
+    char *end = (char *)(digests + claims->n_claims);
     for (size_t i = 0; i < claims->n_claims; i++) {
         list[i] = claims->claims[i];
         list[i].values = spans;
+        list[i].digest = &digests[i];
         for (size_t j = 0; j < claims->claims[i].n_values; j++) {
             *spans++ = put_text(&end, claims->claims[i].values[j]);
         }

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "jwt/token.h"
 #include "policy/key_sources.h"
 #include "policy/key_values.h"
 #include "tls/client_certificate.h"
@@ -29,11 +30,10 @@ static bool is_plain(struct span value)
     return all != 0;
 }
 
-/* Write the hash of the part's name and value. A long value is first hashed alone, with a mark. */
-static void write_hash(const struct key_term *term, struct span value, struct span secret,
-                       struct text *text)
+/* Hash the part's name and value. A long value is first hashed alone, with a mark. */
+static void hash_value(const struct key_term *term, struct span value, struct span secret,
+                       uint8_t digest[HASH_IDENTITY_BYTES])
 {
-    uint8_t digest[HASH_IDENTITY_BYTES];
     char input[HASH_INPUT_BYTES];
     struct text whole = text_of(input, sizeof(input));
     text_add(&whole, KEY_SOURCE_ROWS[term->source].name);
@@ -48,12 +48,34 @@ static void write_hash(const struct key_term *term, struct span value, struct sp
         hash_identity(secret, value, digest);
         whole.len = name_len;
         text_add_literal(&whole, "#");
-        text_add_hex(&whole, digest, sizeof(digest));
+        text_add_hex(&whole, digest, HASH_IDENTITY_BYTES);
     }
     hash_identity(secret, text_span(&whole), digest);
-    text_add_u64(text, 2 * sizeof(digest));
+}
+
+/* Where the digest of the value of @term in @request is kept. NULL: nowhere. A remembered token is
+ * of one policy, so that the secret and the name that are hashed with a claim's value are always
+ * the same. */
+static struct jwt_digest *find_kept(const struct key_term *term, const struct request_view *request)
+{
+    const bool is_claim = request != NULL && KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_TOKEN;
+    return is_claim ? request->claims->claims[term->claim].digest : NULL;
+}
+
+/* Write the hash of the part's name and value. @request: that the value is of, or NULL. */
+static void write_hash(const struct key_term *term, struct span value,
+                       const struct request_view *request, struct span secret, struct text *text)
+{
+    struct jwt_digest own = {.is_known = false};
+    struct jwt_digest *kept = find_kept(term, request);
+    struct jwt_digest *digest = kept != NULL ? kept : &own;
+    if (!digest->is_known) {
+        hash_value(term, value, secret, digest->bytes);
+        digest->is_known = true;
+    }
+    text_add_u64(text, 2 * sizeof(digest->bytes));
     text_add_literal(text, "=");
-    text_add_hex(text, digest, sizeof(digest));
+    text_add_hex(text, digest->bytes, sizeof(digest->bytes));
 }
 
 bool key_may_have_several(const struct key *key)
@@ -89,13 +111,13 @@ void key_write_part_name(const struct key_term *term, struct text *text)
     }
 }
 
-void key_write_part(const struct key_term *term, struct span value, struct span secret,
-                    struct text *text)
+static void write_part(const struct key_term *term, struct span value,
+                       const struct request_view *request, struct span secret, struct text *text)
 {
     if (is_to_hash(term, value)) {
         text_add(text, KEY_SOURCE_ROWS[term->source].name);
         text_add_literal(text, "#");
-        write_hash(term, value, secret, text);
+        write_hash(term, value, request, secret, text);
         return;
     }
     key_write_part_name(term, text);
@@ -105,11 +127,18 @@ void key_write_part(const struct key_term *term, struct span value, struct span 
     text_add(text, value);
 }
 
+void key_write_part(const struct key_term *term, struct span value, struct span secret,
+                    struct text *text)
+{
+    write_part(term, value, NULL, secret, text);
+}
+
 static enum key_result write_value(const struct key_value *value, enum key_missing missing,
-                                   struct span secret, struct text *text)
+                                   const struct request_view *request, struct span secret,
+                                   struct text *text)
 {
     if (value->term != NULL) {
-        key_write_part(value->term, value->value, secret, text);
+        write_part(value->term, value->value, request, secret, text);
     } else if (missing == KEY_MISSING_SHARED_COUNTER) {
         text_add_literal(text, "none:0=");
     } else {
@@ -134,7 +163,7 @@ static NEVER_INLINE enum key_result write_one_of(const struct key *key, const st
     }
     const struct key_value *chosen = &values.items[i / *n % values.n];
     *n *= values.n;
-    return write_value(chosen, missing, secret, text);
+    return write_value(chosen, missing, request, secret, text);
 }
 
 enum key_result key_read_nth(const struct key *key, enum key_missing missing,
@@ -152,7 +181,7 @@ enum key_result key_read_nth(const struct key *key, enum key_missing missing,
         text_add(text, p == 0 ? SPAN("{") : SPAN(","));
         const enum key_result part_result =
             key_values_read_one(&key->parts[p], request, buffer, &value)
-                ? write_value(&value, missing, secret, text)
+                ? write_value(&value, missing, request, secret, text)
                 : write_one_of(key, &key->parts[p], missing, request, secret, i, n, text);
         result = part_result != KEY_READ ? part_result : result;
         text_add(text, p == 0 ? SPAN("}") : SPAN(""));

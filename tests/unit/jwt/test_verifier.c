@@ -95,6 +95,22 @@ START_TEST(claims_are_copied)
 }
 END_TEST
 
+START_TEST(the_digests_of_a_remembered_token_are_kept)
+{
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert_ptr_null(claims->claims[0].digest);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert(!claims->claims[0].digest->is_known);
+    claims->claims[0].digest->is_known = true;
+    ck_assert_int_eq(check(token), JWT_VALID);
+    ck_assert(claims->claims[0].digest->is_known);
+    const struct jwt_claims *copy = jwt_claims_copy(claims, &arena);
+    ck_assert(!copy->claims[0].digest->is_known);
+    free(token);
+}
+END_TEST
+
 /* The table is asked by the signature, and compares the whole. */
 START_TEST(another_token_with_a_remembered_signature_is_refused)
 {
@@ -375,6 +391,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_verified_token_is_remembered_with_its_claims);
     tcase_add_test(tcase, claims_are_copied);
+    tcase_add_test(tcase, the_digests_of_a_remembered_token_are_kept);
     tcase_add_test(tcase, another_token_with_a_remembered_signature_is_refused);
     tcase_add_test(tcase, a_remembered_token_expires);
     tcase_add_test(tcase, a_withdrawn_key_ends_remembered_tokens);

@@ -2,9 +2,11 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "jwt/token.h"
 #include "policy/load/value_types.h"
 #include "policy/matcher.h"
 #include "unit/policy/policy_support.h"
@@ -291,6 +293,27 @@ START_TEST(the_hash_covers_the_name_of_the_part)
 }
 END_TEST
 
+START_TEST(the_digest_of_a_claim_is_kept_with_its_token)
+{
+    const struct span value = SPAN("alice");
+    struct jwt_digest digest = {.is_known = false};
+    struct jwt_claim claim = {.values = &value, .n_values = 1, .is_single = true};
+    const struct jwt_claims claims = {.claims = &claim, .n_claims = 1};
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request.view.claims = &claims;
+    const struct span computed = kept_identity(&request, "jwt.sub", "secret");
+    ck_assert(span_starts_with(computed, SPAN("{jwt#32=")));
+    claim.digest = &digest;
+    ck_assert(span_equals(identity(&request, "jwt.sub", "secret"), computed));
+    ck_assert(digest.is_known);
+    ck_assert(span_equals(identity(&request, "jwt.sub", "secret"), computed));
+    memset(digest.bytes, 0xab, sizeof(digest.bytes));
+    ck_assert(span_equals(identity(&request, "jwt.sub", "secret"),
+                          SPAN("{jwt#32=abababababababababababababababab}")));
+}
+END_TEST
+
 START_TEST(a_long_value_is_hashed_whole)
 {
     static char lengthy[2000];
@@ -517,6 +540,7 @@ int main(void)
     tcase_add_test(tcase, what_is_no_position_is_missing);
     tcase_add_test(tcase, coordinates_that_come_twice_follow_the_rules_of_their_sources);
     tcase_add_test(tcase, the_hash_covers_the_name_of_the_part);
+    tcase_add_test(tcase, the_digest_of_a_claim_is_kept_with_its_token);
     tcase_add_test(tcase, a_long_value_is_hashed_whole);
     tcase_add_test(tcase, no_two_composites_meet);
     tcase_add_test(tcase, bytes_that_stand_ill_in_a_redis_key_are_hashed);
