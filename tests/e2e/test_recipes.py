@@ -1,0 +1,49 @@
+"""docs/recipes.md: every command there tells of the policy of its section what stands there."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import program
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "recipes.md")
+SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^```sh\n(sluice .*?)\n```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def recipes():
+    """Of each section with commands: its files by name, and the commands with what they print."""
+    with open(PAGE, encoding="utf-8") as file:
+        sections = SECTION.findall(file.read())
+    for title, text in sections:
+        names = {"policy:": "policy.test.yaml", "listen:": "policy.yaml"}
+        files = {names[block.split()[0]]: block for block in BLOCK.findall(text) if block.split()[0] in names}
+        if SHOWN.search(text):
+            yield pytest.param(files, SHOWN.findall(text), id=title)
+
+
+def assert_is_as_shown(printed, shown):
+    """But for what the page leaves out: lines of "…", and "…" at the end of a word."""
+    pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n"
+                      for line in shown.splitlines())
+    assert re.fullmatch(pattern, printed), f"printed: {printed}"
+
+
+def test_there_are_four():
+    assert {recipe.id for recipe in recipes()} == {"Login", "Plans", "Tokens", "Nearby"}
+
+
+@pytest.mark.parametrize("files, shown", recipes())
+def test_a_recipe_does_what_is_shown(files, shown, tmp_path):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "sluice").symlink_to(program.PROGRAM)
+    environment = program.environment({"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    for command, told in shown:
+        result = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                                check=False, env=environment)
+        assert result.stderr == ""
+        assert_is_as_shown(result.stdout, told)
