@@ -165,7 +165,7 @@ static void add_claims(struct child_arguments *arguments, json_t *claims)
 static void check_members(struct child_arguments *arguments, json_t *json)
 {
     static const char *const KNOWN[] = {"method", "url",   "headers", "from",
-                                        "scheme", "http2", "claims"};
+                                        "scheme", "http2", "claims",  "tenant"};
     const char *name;
     json_t *value;
     json_object_foreach(json, name, value)
@@ -176,7 +176,7 @@ static void check_members(struct child_arguments *arguments, json_t *json)
         }
         if (!is_known) {
             arguments->problem =
-                "the members are method, url, headers, from, scheme, http2 and claims";
+                "the members are method, url, headers, from, scheme, http2, claims and tenant";
         }
     }
 }
@@ -195,6 +195,7 @@ void child_arguments_explain(struct child_arguments *arguments, json_t *json,
     add_option(arguments, "--scheme=", json_object_get(json, "scheme"), "scheme must be a string");
     add_headers(arguments, json_object_get(json, "headers"));
     add_claims(arguments, json_object_get(json, "claims"));
+    add_option(arguments, "--tenant=", json_object_get(json, "tenant"), "tenant must be a string");
     if (json_is_true(http2)) {
         child_arguments_add(arguments, "--http2", SPAN(""));
     } else if (http2 != NULL && !json_is_false(http2)) {

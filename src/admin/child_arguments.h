@@ -27,8 +27,8 @@ void child_arguments_add(struct child_arguments *arguments, const char *prefix, 
 void child_arguments_free(struct child_arguments *arguments);
 
 /* Add those of `sluice explain` for the policy at @policy_path and the request that @json, an
- * object, describes: {method, url, headers, from, scheme, http2, claims}. No value can become an
- * option. */
+ * object, describes: {method, url, headers, from, scheme, http2, claims, tenant}. No value can
+ * become an option. */
 void child_arguments_explain(struct child_arguments *arguments, json_t *json,
                              const char *policy_path);
 

@@ -42,6 +42,9 @@ export function whyView() {
   const claims = element("textarea", "");
   claims.placeholder = "sub=alice\nplan=gold";
   claims.spellcheck = false;
+  const tenant = element("input", "code");
+  tenant.placeholder = "gold";
+  tenant.spellcheck = false;
   const said = element("div", "");
   said.setAttribute("role", "status");
   const form = element("form", "",
@@ -49,7 +52,8 @@ export function whyView() {
     field("why-from", "From the address", from), field("why-scheme", "Scheme", scheme),
     field("why-version", "Version", version),
     field("why-headers", "Header fields, one a line", headers, "grow"),
-    field("why-claims", "Claims of a valid token, one a line", claims, "grow"));
+    field("why-claims", "Claims of a valid token, one a line", claims, "grow"),
+    field("why-tenant", "Plan of the tenant", tenant));
   form.append(element("button", "", "Explain"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -73,6 +77,9 @@ export function whyView() {
     }
     if (claims.value.trim()) {
       made.claims = claimsOf(claims.value);
+    }
+    if (tenant.value.trim()) {
+      made.tenant = tenant.value.trim();
     }
     return made;
   }

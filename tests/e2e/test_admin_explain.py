@@ -138,6 +138,19 @@ def test_a_client_that_leaves_takes_its_child_with_it(proxy, admin):
     until(lambda: child not in children_of(proxy.process.pid), "the child to be gone", within=10)
 
 
+def test_a_plan_of_the_table_of_tenants_is_taken_for_granted(start, tmp_path):
+    proxy = start(f"""
+        admin: {{listen: "unix:{tmp_path}/admin.sock", token: 0123456789abcdef0123456789abcdef}}
+        limits: {{per-tenant: {{key: client.ip, rate: 1/hour, plan: tenant, plans: {{gold: 5/hour}}}}}}
+        routes: [{{limits: [per-tenant], respond: {{status: 200}}}}]
+        """)
+    admin = Admin(addresses(proxy)[0])
+    assert explain(admin, url="/")["limits"][0]["plan"] is None
+    for plan, known in (("gold", True), ("9/hour", True), ("silver", False)):
+        told = explain(admin, url="/", tenant=plan)["limits"][0]["plan"]
+        assert (told["name"], told["by"], told["known"]) == (plan, "tenant", known)
+
+
 def test_files_and_secrets_of_the_policy_are_found(start, tmp_path):
     """Certificates are named relative to the policy's file, and a secret stands in it in clear."""
     Authority(tmp_path / "ca").sign("api", "DNS:localhost")

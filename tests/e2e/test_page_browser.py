@@ -218,6 +218,20 @@ def test_a_plan_is_set_and_taken_back(start, start_redis, browser):
     is_quiet(page)
 
 
+def test_a_request_is_explained_under_a_plan(start, start_redis, browser):
+    proxy = start(TENANTS.format(port=start_redis().port))
+    address = addresses(proxy)[0]
+    page = browser()
+    page.open(f"http://{address[0]}:{address[1]}/ui/#why")
+    page.wait_text("#connection", "ready")
+    sign_in(page)
+    page.type("#why-headers", "X-Api-Key: k")
+    page.type("#why-tenant", "gold")
+    page.click("#view-why button", "Explain")
+    page.wait_text("#view-why table", "gold")
+    is_quiet(page)
+
+
 def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
     redis = start_redis()
     proxy, _, url = run(start, more=f"store: {{redis: redis://127.0.0.1:{redis.port}}}")

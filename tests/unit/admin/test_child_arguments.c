@@ -46,6 +46,7 @@ START_TEST(members_become_options)
         {"{\"url\": \"/\", \"headers\": [\"A: 1\"]}", BEGIN "-HA: 1\n--\nPOLICY\nGET\n/\n"},
         {"{\"url\": \"/\", \"from\": \"::1\", \"scheme\": \"https\", \"http2\": true}",
          BEGIN "--from=::1\n--scheme=https\n--http2\n--\nPOLICY\nGET\n/\n"},
+        {"{\"url\": \"/\", \"tenant\": \"--gold\"}", BEGIN "--tenant=--gold\n--\nPOLICY\nGET\n/\n"},
         {"{\"url\": \"/\", \"http2\": false}", BEGIN "--\nPOLICY\nGET\n/\n"},
         {"{\"url\": \"/\", \"claims\": {\"sub\": \"a=b\", \"n\": 3, \"yes\": true,"
          " \"roles\": [\"x\", \"y\"]}}",
@@ -85,6 +86,8 @@ START_TEST(what_is_no_request_is_a_problem)
         "{\"url\": \"/\", \"headers\": [1]}",
         "{\"url\": \"/\", \"headers\": \"A: 1\"}",
         "{\"url\": \"/\", \"from\": 1}",
+        "{\"url\": \"/\", \"tenant\": 1}",
+        "{\"url\": \"/\", \"tenant\": [\"gold\"]}",
         "{\"url\": \"/\", \"http2\": \"yes\"}",
         "{\"url\": \"/\", \"claims\": [1]}",
         "{\"url\": \"/\", \"claims\": {\"a\": null}}",
