@@ -213,7 +213,7 @@ export function nowView() {
     return ([name, tone, data]) => (type === "bar"
       ? {label: name, data, backgroundColor: colour(tone), categoryPercentage: 1, barPercentage: 0.92}
       : {label: name, data, borderColor: colour(tone), backgroundColor: colour(tone), borderWidth: 2,
-        pointRadius: 0, pointHitRadius: 8, spanGaps: true});
+        pointRadius: 1.5, pointHitRadius: 8, spanGaps: true});
   }
 
   const requestLegend = element("div", "");

@@ -150,7 +150,7 @@ export function whatIfView(page) {
       return;
     }
     const isOn = state.state === "recording";
-    const text = state.state === "off" ? "Nothing was recorded."
+    const text = !isOn && !state.lines ? "Nothing was recorded."
       : `${count(state.lines ?? 0)} requests, ${count(Math.ceil((state.bytes ?? 0) / 1024))} KiB` +
         (isOn ? `, ${count(state.seconds_left ?? 0)} s to go` : ` (${state.state})`);
     recorded.replaceChildren(element("p", "", text), page.mayChange ? element("div", "row",

@@ -51,9 +51,9 @@ export function whyView() {
     field("why-method", "Method", method), field("why-url", "URL or path", url, "grow"),
     field("why-from", "From the address", from), field("why-scheme", "Scheme", scheme),
     field("why-version", "Version", version),
-    field("why-headers", "Header fields, one a line", headers, "grow"),
-    field("why-claims", "Claims of a valid token, one a line", claims, "grow"),
-    field("why-tenant", "Plan of the tenant", tenant));
+    field("why-tenant", "Plan of the tenant", tenant),
+    field("why-headers", "Header fields, one a line", headers, "half"),
+    field("why-claims", "Claims of a valid token, one a line", claims, "half"));
   form.append(element("button", "", "Explain"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();

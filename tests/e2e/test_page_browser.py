@@ -329,6 +329,8 @@ def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_p
             for view in ("now", "who", "why", "whatif", "policy"):
                 page.click(f"#tab-{view}")
                 page.wait(lambda: page.text(f"#view-{view} h2"), "the view")
+                if view == "policy":
+                    page.wait_text("#view-policy pre", "limits:")
                 # What is wider than the window scrolls on its own.
                 assert page.run("return document.documentElement.scrollWidth") <= width, (width, view)
                 page.shoot(folder / f"{view}-{width}-{'dark' if is_dark else 'light'}.png")
