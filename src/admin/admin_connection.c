@@ -13,11 +13,12 @@
  * slowly than the times below. Each time runs from the beginning of the state, so that single bytes
  * do not extend it. */
 
+#include "admin/admin_connection.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/admin_connection.h"
 #include "base/clock.h"
 #include "http/head.h"
 #include "http/head_builder.h"
