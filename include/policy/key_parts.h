@@ -16,6 +16,7 @@
 #include "policy/key_sources.h"
 
 struct jwt_claims;
+struct match_field_lines;
 struct named_readings;
 struct parameter_readings;
 struct tls_client;
@@ -41,6 +42,7 @@ struct request_view {
     struct path *path;            /* storage */
     /* The matcher's own, while it looks for a route; else NULL. */
     struct parameter_readings *parameters;
+    struct match_field_lines *lines;
 
     /* *path and path_buffer: the path normalised under the rules of the matched route */
     struct span method;                 /* in the form that keys count: see method_names_read() */

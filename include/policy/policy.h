@@ -39,10 +39,6 @@ struct cors {
     struct span own_exposed; /* the fields that sluice adds to the upstream's answers */
 };
 
-struct route_entry;
-struct route_index;
-struct route_names;
-
 /* One segment of a path pattern. */
 enum segment_kind {
     SEGMENT_LITERAL,
@@ -149,6 +145,7 @@ struct policy {
     size_t n_routes;
     const struct route_index *route_index;         /* for the matcher */
     const struct parameter_index *parameter_index; /* likewise; NULL: no route reads the query */
+    const struct match_field_index *match_field_index; /* NULL: conditions on fields are few */
     struct read_fields read_fields;
     bool has_cors;                  /* of a route */
     bool compares_hosts;            /* a route has match.host */

@@ -13,8 +13,12 @@
 #include "tls/client_certificate.h"
 
 struct claim_match;
+struct match_field_index;
 struct parameter_index;
 struct pattern;
+struct route_entry;
+struct route_index;
+struct route_names;
 
 enum value_match_kind {
     VALUE_MATCH_EQUALS, /* one of values */
@@ -29,6 +33,7 @@ struct value_match {
     enum value_match_kind kind;
     struct span *values;
     size_t n_values;
+    uint32_t name_number; /* of a field: see match_fields.h; 0: none */
     /* Of a parameter: its number in the policy's parameter_index, and the bits of values. */
     uint32_t parameter;
     const uint32_t *bits;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "http/grpc.h"
+#include "policy/match_fields.h"
 #include "policy/parameters.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
@@ -67,13 +68,26 @@ static bool field_matches(const struct value_match *wanted, const struct head *h
     return wanted->kind == VALUE_MATCH_ABSENT;
 }
 
-/* The first field condition that fails, or NULL. */
+/* The same, by the lines of its name. */
+static bool line_matches(const struct value_match *wanted, struct match_field_lines *lines)
+{
+    const struct field *field = match_field_lines_first(lines, wanted->name_number);
+    while (field != NULL && !value_matches(wanted, field->value)) {
+        field = match_field_lines_next(lines, field);
+    }
+    return (field != NULL) == (wanted->kind != VALUE_MATCH_ABSENT);
+}
+
+/* The first field condition that fails, or NULL. @lines: NULL: they are not read. */
 static const struct value_match *failing_field(const struct route_match *match,
-                                               const struct head *head)
+                                               const struct head *head,
+                                               struct match_field_lines *lines)
 {
     for (size_t i = 0; i < match->n_fields; i++) {
-        if (!field_matches(&match->fields[i], head)) {
-            return &match->fields[i];
+        const struct value_match *wanted = &match->fields[i];
+        if (!(wanted->name_number > 0 && lines != NULL ? line_matches(wanted, lines)
+                                                       : field_matches(wanted, head))) {
+            return wanted;
         }
     }
     return NULL;
@@ -277,7 +291,7 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
            host_matches(entry->host, request->host) && client_matches(match, &request->client) &&
            (match->connection == NULL || connection_matches(match->connection, request)) &&
            (match->geo == NULL || geo_matches(match->geo, &request->geo)) &&
-           (match->n_fields == 0 || failing_field(match, request->head) == NULL) &&
+           (match->n_fields == 0 || failing_field(match, request->head, request->lines) == NULL) &&
            (match->n_parameters == 0 || parameters_match(match, request)) &&
            (match->n_claims == 0 || claims_match(route, request));
 }
@@ -584,16 +598,20 @@ find_route(const struct policy *policy, struct request_view *request, const stru
     return NULL;
 }
 
-/* The same where routes compare parameters: the query is read once for all of them. */
-static NEVER_INLINE const char *find_by_parameters(const struct policy *policy,
-                                                   struct request_view *request,
-                                                   const struct route **route)
+/* The same where routes compare parameters, or many fields: these are read once for all routes. */
+static NEVER_INLINE const char *find_by_readings(const struct policy *policy,
+                                                 struct request_view *request,
+                                                 const struct route **route)
 {
     struct parameter_readings readings;
+    struct match_field_lines lines;
     parameter_readings_init(&readings, policy->parameter_index);
+    match_field_lines_init(&lines, policy->match_field_index, request->head);
     request->parameters = &readings;
+    request->lines = request->head->n_fields <= HEAD_FIELDS_MAX ? &lines : NULL;
     const char *fault = find_route(policy, request, route);
     request->parameters = NULL;
+    request->lines = NULL;
     if (*route != NULL && has_ambiguous_parameter(&(*route)->match, &readings, request->head)) {
         *route = NULL;
         return "servers read a parameter that the policy compares in different ways";
@@ -604,14 +622,16 @@ static NEVER_INLINE const char *find_by_parameters(const struct policy *policy,
 const char *matcher_find_route(const struct policy *policy, struct request_view *request,
                                const struct route **route)
 {
-    return UNLIKELY(policy->parameter_index != NULL) ? find_by_parameters(policy, request, route)
-                                                     : find_route(policy, request, route);
+    return UNLIKELY(policy->parameter_index != NULL || policy->match_field_index != NULL)
+               ? find_by_readings(policy, request, route)
+               : find_route(policy, request, route);
 }
 
 const char *matcher_read_path(struct request_view *request)
 {
     const char *refusal;
     request->parameters = NULL;
+    request->lines = NULL;
     return read_path(request, &refusal);
 }
 
@@ -641,7 +661,7 @@ enum match_part matcher_compare(const struct route *route, struct request_view *
     if (match->geo != NULL && !geo_matches(match->geo, &request->geo)) {
         return country_matches(match->geo, &request->geo) ? MATCH_ASN : MATCH_COUNTRY;
     }
-    *condition = failing_field(match, request->head);
+    *condition = failing_field(match, request->head, NULL);
     if (*condition != NULL) {
         return MATCH_FIELD;
     }

@@ -4,6 +4,7 @@
 
 #include "limit/fields.h"
 #include "policy/load/node.h"
+#include "policy/match_fields.h"
 #include "policy/parameters.h"
 #include "policy/route_index.h"
 
@@ -421,6 +422,16 @@ static void index_routes(struct compiler *compiler)
     policy->route_index = index;
 }
 
+static void index_fields(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    if (compiler->diags->n_errors == 0 && !compiler->no_memory) {
+        compiler->no_memory =
+            match_field_index_build(policy->routes, policy->n_routes, &policy->arena,
+                                    &policy->match_field_index) != STATUS_OK;
+    }
+}
+
 static void index_parameters(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
@@ -456,4 +467,5 @@ void compile_routes(struct compiler *compiler)
     check_names(compiler, specs);
     index_routes(compiler);
     index_parameters(compiler);
+    index_fields(compiler);
 }
