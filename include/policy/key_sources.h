@@ -44,6 +44,8 @@
       IF_PLAIN, ONE(certificate), "client\\.cert\\.uri")                                           \
     X(CLIENT_CERT_CN, "client.cert.cn", "client.cert.cn", NONE, CERTIFICATE, CERTIFICATE_CN,       \
       IF_PLAIN, ONE(certificate), "client\\.cert\\.cn")                                            \
+    X(CLIENT_JA4, "client.ja4", "client.ja4", NONE, HANDSHAKE, 0, IF_PLAIN, ONE(ja4),              \
+      "client\\.ja4")                                                                              \
     X(HEADER, "header", "header", FIELD, HEADER, 0, NEVER, EACH(header),                           \
       "header\\." KEY_NAME_PATTERN)                                                                \
     X(COOKIE, "cookie", "cookie", NAME, COOKIE, 0, NEVER, EACH(named),                             \
@@ -87,6 +89,7 @@ enum key_origin {
     KEY_FROM_ADDRESS,     /* of the client */
     KEY_FROM_DATABASE,    /* of the client's address; detail: a bit GEO_… */
     KEY_FROM_CERTIFICATE, /* of the client; detail: enum certificate_fact */
+    KEY_FROM_HANDSHAKE,   /* what the client says in the handshake of TLS */
     KEY_FROM_HEADER,
     KEY_FROM_COOKIE,
     KEY_FROM_QUERY,

@@ -44,6 +44,7 @@ struct tls_client {
     const char *server_name;                      /* that it named; NULL: none */
     const struct tls_lineage *lineage;            /* of config; NULL: config is the one in force */
     const struct client_certificate *certificate; /* NULL: it sent none */
+    struct span ja4; /* of its first message; len 0: not computed, or none: see tls/ja4.h */
 };
 
 /* NULL: no memory. */

@@ -11,8 +11,8 @@ _sluice_options() {
     schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
     replay) echo "--against --format --field --host --memory --name --html --json" ;;
-    explain) echo "-H --from --scheme --sni --client-cert --http2 --claim --via --live --tenant --json" ;;
-    script) echo "-H --from --scheme --sni --client-cert --http2 --claim --via -o" ;;
+    explain) echo "-H --from --scheme --sni --client-cert --ja4 --http2 --claim --via --live --tenant --json" ;;
+    script) echo "-H --from --scheme --sni --client-cert --ja4 --http2 --claim --via -o" ;;
     ctl) echo "--socket --url --ca --policy --token-file --timeout --json $_sluice_ctl_words" ;;
     cert) echo "--out-cert --out-key --days --force self-signed" ;;
     help) echo "$_sluice_commands" ;;

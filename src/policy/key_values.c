@@ -87,6 +87,14 @@ static struct span read_certificate(const struct key_term *term, const struct re
                : certificate->facts[KEY_SOURCE_ROWS[term->source].detail];
 }
 
+static struct span read_ja4(const struct key_term *term, const struct request_view *request,
+                            char *buffer)
+{
+    (void)term;
+    (void)buffer;
+    return request->tls != NULL ? request->tls->ja4 : SPAN("");
+}
+
 static struct span read_path(const struct key_term *term, const struct request_view *request,
                              char *buffer)
 {

@@ -53,6 +53,7 @@ static bool has_plain_term(const struct search *search, const struct key_term *t
         return search->reported->has_host;
     case KEY_FROM_CERTIFICATE:
         return is_reported(search, LOG_CERTIFICATE + (enum log_part)source->detail);
+    case KEY_FROM_HANDSHAKE:
     case KEY_FROM_TOKEN:
         return false;
     case KEY_FROM_ADDRESS:

@@ -4,6 +4,7 @@
 
 #include "base/address.h"
 #include "tls/certificate.h"
+#include "tls/wire.h"
 
 enum {
     RECORD_HANDSHAKE = 22,
@@ -21,51 +22,6 @@ enum {
     NAME_TYPE_HOST = 0,
 };
 
-/* --- numbers and vectors --- */
-
-static unsigned byte_at(struct span bytes, size_t i)
-{
-    return (unsigned char)bytes.data[i];
-}
-
-/* The number of @n bytes at @i, the most significant first. */
-static size_t number_at(struct span bytes, size_t i, size_t n)
-{
-    size_t number = 0;
-    for (size_t end = i + n; i < end; i++) {
-        number = number << 8 | byte_at(bytes, i);
-    }
-    return number;
-}
-
-/* Take @len bytes from the front of @rest. */
-static bool take(struct span *rest, size_t len, struct span *taken)
-{
-    if (len > rest->len) {
-        return false;
-    }
-    *taken = span_of(rest->data, len);
-    *rest = span_of(rest->data + len, rest->len - len);
-    return true;
-}
-
-static bool take_number(struct span *rest, size_t n, size_t *number)
-{
-    struct span bytes;
-    if (!take(rest, n, &bytes)) {
-        return false;
-    }
-    *number = number_at(bytes, 0, n);
-    return true;
-}
-
-/* Take a vector whose length stands before it, in @n bytes. */
-static bool take_vector(struct span *rest, size_t n, struct span *vector)
-{
-    size_t len;
-    return take_number(rest, n, &len) && take(rest, len, vector);
-}
-
 /* --- extensions --- */
 
 /* A list of exactly one host name. An address is passed over, as other servers do: some clients
@@ -76,8 +32,8 @@ static const char *read_server_name(struct span extension, struct client_hello *
     struct span list;
     struct span name;
     size_t type;
-    if (!take_vector(&extension, 2, &list) || extension.len > 0 || !take_number(&list, 1, &type) ||
-        !take_vector(&list, 2, &name)) {
+    if (!wire_take_vector(&extension, 2, &list) || extension.len > 0 ||
+        !wire_take_number(&list, 1, &type) || !wire_take_vector(&list, 2, &name)) {
         return "the server_name extension is malformed";
     }
     if (list.len > 0 || type != NAME_TYPE_HOST) {
@@ -94,11 +50,11 @@ static const char *read_alpn(struct span extension, struct client_hello *hello)
 {
     struct span list;
     struct span protocol;
-    if (!take_vector(&extension, 2, &list) || extension.len > 0 || list.len == 0) {
+    if (!wire_take_vector(&extension, 2, &list) || extension.len > 0 || list.len == 0) {
         return "the ALPN extension is malformed";
     }
     while (list.len > 0) {
-        if (!take_vector(&list, 1, &protocol) || protocol.len == 0) {
+        if (!wire_take_vector(&list, 1, &protocol) || protocol.len == 0) {
             return "the ALPN extension is malformed";
         }
         hello->alpn |= span_equals(protocol, SPAN("http/1.1")) ? ALPN_HTTP_1_1
@@ -116,7 +72,8 @@ static const char *read_extensions(struct span extensions, struct client_hello *
         const char *reason = NULL;
         struct span extension;
         size_t type;
-        if (!take_number(&extensions, 2, &type) || !take_vector(&extensions, 2, &extension)) {
+        if (!wire_take_number(&extensions, 2, &type) ||
+            !wire_take_vector(&extensions, 2, &extension)) {
             return "an extension is longer than the message";
         }
         if ((seen[type / 8] >> type % 8 & 1) != 0) {
@@ -144,8 +101,8 @@ static const char *read_body(struct span body, struct client_hello *hello)
     struct span ciphers;
     struct span compressions;
     struct span extensions;
-    if (!take(&body, 2 + RANDOM_BYTES, &skipped) || !take_vector(&body, 1, &session_id) ||
-        !take_vector(&body, 2, &ciphers) || !take_vector(&body, 1, &compressions)) {
+    if (!wire_take(&body, 2 + RANDOM_BYTES, &skipped) || !wire_take_vector(&body, 1, &session_id) ||
+        !wire_take_vector(&body, 2, &ciphers) || !wire_take_vector(&body, 1, &compressions)) {
         return "the ClientHello ends too early";
     }
     if (session_id.len > SESSION_ID_BYTES_MAX || ciphers.len == 0 || ciphers.len % 2 != 0 ||
@@ -155,7 +112,7 @@ static const char *read_body(struct span body, struct client_hello *hello)
     if (body.len == 0) {
         return NULL; /* a client without extensions */
     }
-    if (!take_vector(&body, 2, &extensions) || body.len > 0) {
+    if (!wire_take_vector(&body, 2, &extensions) || body.len > 0) {
         return "the extensions are not as long as the message";
     }
     return read_extensions(extensions, hello);
@@ -166,13 +123,13 @@ static const char *read_body(struct span body, struct client_hello *hello)
 static const char *check_message(struct span message, size_t end, size_t *needed)
 {
     *needed = MESSAGE_HEADER_BYTES;
-    if (message.len > 0 && byte_at(message, 0) != MESSAGE_CLIENT_HELLO) {
+    if (message.len > 0 && wire_byte_at(message, 0) != MESSAGE_CLIENT_HELLO) {
         return "the first message is no ClientHello";
     }
     if (message.len < MESSAGE_HEADER_BYTES) {
         return NULL;
     }
-    *needed += number_at(message, 1, MESSAGE_HEADER_BYTES - 1);
+    *needed += wire_number_at(message, 1, MESSAGE_HEADER_BYTES - 1);
     return *needed > CLIENT_HELLO_BYTES_MAX - RECORD_HEADER_BYTES ? "the ClientHello is too large"
            : end > *needed ? "bytes follow the ClientHello in its record"
                            : NULL;
@@ -183,7 +140,7 @@ static const char *check_message(struct span message, size_t end, size_t *needed
 /* What the bytes are, where they do not begin with a handshake record. */
 static enum client_hello_result judge_other(struct span bytes, const char **reason)
 {
-    const unsigned type = byte_at(bytes, 0);
+    const unsigned type = wire_byte_at(bytes, 0);
     if (type >= RECORD_CHANGE_CIPHER_SPEC && type <= RECORD_HEARTBEAT) {
         *reason = "the first record is no handshake";
         return CLIENT_HELLO_BAD;
@@ -194,7 +151,7 @@ static enum client_hello_result judge_other(struct span bytes, const char **reas
     if (bytes.len < 3) { /* the first bit and the third byte are those of an SSL 2.0 ClientHello */
         return CLIENT_HELLO_PARTIAL;
     }
-    if (byte_at(bytes, 2) != MESSAGE_CLIENT_HELLO) {
+    if (wire_byte_at(bytes, 2) != MESSAGE_CLIENT_HELLO) {
         return CLIENT_HELLO_NOT_TLS;
     }
     *reason = "the ClientHello is one of SSL 2.0";
@@ -204,14 +161,14 @@ static enum client_hello_result judge_other(struct span bytes, const char **reas
 /* What is wrong with the header at the front of @bytes, which may be cut. */
 static const char *check_record(struct span bytes)
 {
-    if (byte_at(bytes, 0) != RECORD_HANDSHAKE) {
+    if (wire_byte_at(bytes, 0) != RECORD_HANDSHAKE) {
         return "another record interrupts the ClientHello";
     }
-    if (bytes.len > 1 && byte_at(bytes, 1) != VERSION_MAJOR) {
+    if (bytes.len > 1 && wire_byte_at(bytes, 1) != VERSION_MAJOR) {
         return "a record has no version of TLS";
     }
     if (bytes.len >= RECORD_HEADER_BYTES) {
-        const size_t len = number_at(bytes, 3, 2);
+        const size_t len = wire_number_at(bytes, 3, 2);
         if (len == 0 || len > RECORD_BYTES_MAX) {
             return "a record has a forbidden length";
         }
@@ -231,15 +188,15 @@ static struct span join_records(struct span bytes, char *joined, size_t *needed,
         struct span header;
         struct span payload;
         *reason = check_record(bytes);
-        if (*reason != NULL || !take(&bytes, RECORD_HEADER_BYTES, &header)) {
+        if (*reason != NULL || !wire_take(&bytes, RECORD_HEADER_BYTES, &header)) {
             break;
         }
         if (++n_records > CLIENT_HELLO_RECORDS_MAX) {
             *reason = "the ClientHello is split over too many records";
             break;
         }
-        const size_t len = number_at(header, 3, 2);
-        (void)take(&bytes, len < bytes.len ? len : bytes.len, &payload);
+        const size_t len = wire_number_at(header, 3, 2);
+        (void)wire_take(&bytes, len < bytes.len ? len : bytes.len, &payload);
         if (n_records == 1) {
             message = payload;
         } else {
@@ -265,10 +222,10 @@ enum client_hello_result client_hello_parse(struct span bytes, char *joined,
     if (bytes.len == 0) {
         return CLIENT_HELLO_PARTIAL;
     }
-    if (byte_at(bytes, 0) != RECORD_HANDSHAKE) {
+    if (wire_byte_at(bytes, 0) != RECORD_HANDSHAKE) {
         return judge_other(bytes, reason);
     }
-    if (bytes.len > 1 && byte_at(bytes, 1) != VERSION_MAJOR) {
+    if (bytes.len > 1 && wire_byte_at(bytes, 1) != VERSION_MAJOR) {
         return CLIENT_HELLO_NOT_TLS;
     }
     bytes.len = bytes.len > CLIENT_HELLO_BYTES_MAX ? CLIENT_HELLO_BYTES_MAX : bytes.len;

@@ -45,6 +45,7 @@ static bool read_client(struct tls_session *session)
         .entry = entry->config,
         .server_name = SSL_get_servername(session->ssl, TLSEXT_NAMETYPE_host_name),
         .lineage = entry->server->lineage,
+        .ja4 = span_of(session->ja4, session->has_ja4 ? JA4_BYTES : 0),
     };
     if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {
         return true;
@@ -205,6 +206,9 @@ static void on_hello(struct tls_session *session, const struct client_hello *hel
         !session->tls_handler->on_hello(session->owner, hello, session->entry)) {
         end_handshake(session, TLS_FAILURE_REFUSED, "too many handshakes");
         return;
+    }
+    if (session->server->config->computes_ja4) {
+        session->has_ja4 = ja4_write(hello->all, session->ja4);
     }
     if (!tls_session_make_ssl(session, session->entry->context)) {
         end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");

@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "tls/ja4.h"
 #include "tls/tls_client.h"
 #include "tls/tls_stream.h"
 
@@ -63,10 +64,12 @@ struct tls_session {
     const struct tls_handler *tls_handler;
     struct tls_server *server;            /* a reference; NULL: we are the client */
     const struct tls_server_entry *entry; /* NULL: not chosen yet */
-    struct tls_client client;             /* after the handshake; owns its certificate */
-    struct tls_client_context *context;   /* a reference; NULL: we are the server */
-    const char *alert;                    /* that ended an open session; static; NULL: none */
-    struct list queued;                   /* node in worker->queued */
+    bool has_ja4;
+    char ja4[JA4_BYTES];
+    struct tls_client client;           /* after the handshake; owns its certificate */
+    struct tls_client_context *context; /* a reference; NULL: we are the server */
+    const char *alert;                  /* that ended an open session; static; NULL: none */
+    struct list queued;                 /* node in worker->queued */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */
     char *hello;

@@ -115,7 +115,8 @@ def test_a_handshake_that_fails_is_the_answer(files, url, reason):
 
 @pytest.mark.parametrize("options, words", [
     (["--scheme", "ftp"], "--scheme is http or https"),
-    (["--scheme", "http", "--sni", "a"], "--sni and --client-cert are of https"),
+    (["--scheme", "http", "--sni", "a"], "--sni, --ja4 and --client-cert are of https"),
+    (["--scheme", "http", "--ja4", "t"], "--sni, --ja4 and --client-cert are of https"),
     (["--sni", "a b"], "--sni wants a host name"),
     (["--client-cert", "/dev/null"], "--client-cert wants a certificate in PEM"),
 ])

@@ -21,7 +21,8 @@ static bool is_scheme(const struct given_options *options, const char *scheme)
 /* Whether an option says that the connection is over TLS. */
 static bool is_said(const struct given_options *options)
 {
-    return is_scheme(options, "https") || options->sni != NULL || options->client_cert != NULL;
+    return is_scheme(options, "https") || options->sni != NULL || options->ja4 != NULL ||
+           options->client_cert != NULL;
 }
 
 static bool is_wanted(const char *url, const struct given_options *options)
@@ -95,8 +96,9 @@ static const char *given_connection_read(struct given_connection *connection,
     if (options->scheme != NULL && !is_scheme(options, "http") && !is_scheme(options, "https")) {
         return "--scheme is http or https";
     }
-    if (is_scheme(options, "http") && (options->sni != NULL || options->client_cert != NULL)) {
-        return "--sni and --client-cert are of https";
+    if (is_scheme(options, "http") &&
+        (options->sni != NULL || options->ja4 != NULL || options->client_cert != NULL)) {
+        return "--sni, --ja4 and --client-cert are of https";
     }
     if (!is_wanted(url, options)) {
         return NULL;
@@ -115,6 +117,7 @@ static const char *given_connection_read(struct given_connection *connection,
         return "--client-cert wants a certificate in PEM";
     }
     choose(connection);
+    connection->client.ja4 = options->ja4 != NULL ? span_of_text(options->ja4) : SPAN("");
     return NULL;
 }
 

@@ -28,6 +28,7 @@ struct given_options {
     const char *sni; /* name in the ClientHello; "": none. NULL: the URL's host */
     const char *claims[JWT_CLAIMS_MAX]; /* "NAME=VALUE" */
     size_t n_claims;                    /* 0: the request has no token */
+    const char *ja4;                    /* of the client's handshake; NULL: it is not known */
     const char *client_cert;            /* file of the client's certificate; NULL: it has none */
     bool is_http2;
 };
@@ -55,6 +56,10 @@ struct given_options {
          .argument = "FILE",                                                                       \
          .help = "of the client, in PEM; taken to be one that verifies",                           \
          .value = &(given)->client_cert},                                                          \
+        {.name = "ja4",                                                                            \
+         .argument = "TEXT",                                                                       \
+         .help = "the JA4 fingerprint of the client's handshake",                                  \
+         .value = &(given)->ja4},                                                                  \
         {.name = "http2", .help = "the request comes by HTTP/2", .flag = &(given)->is_http2},      \
         {.name = "claim",                                                                          \
          .argument = "NAME=VALUE",                                                                 \

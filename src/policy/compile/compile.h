@@ -57,10 +57,10 @@ void compile_upstreams(struct compiler *compiler);
 /* The `buffer` at @node of an upstream or a route, read into @spec. NULL: it is not given. */
 struct buffer_spec compile_buffer(struct compiler *compiler, const struct spec_buffer *spec,
                                   const struct node *node);
-/* The databases of addresses. */
+/* The databases of addresses; after routes what reads them, and which listeners take JA4. */
 void compile_geo(struct compiler *compiler);
-/* What reads them; after routes. */
 void compile_geo_readers(struct compiler *compiler);
+void compile_fingerprints(struct compiler *compiler);
 /* Whose tokens count; before what reads claims. */
 void compile_jwt(struct compiler *compiler);
 void compile_limits(struct compiler *compiler);

@@ -62,3 +62,32 @@ void compile_keys(struct compiler *compiler)
         policy->rules[i].key_number = name_index_find(&keys, texts[i])->number;
     }
 }
+
+static bool reads_fingerprint(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (key->parts[i].terms[j].source == KEY_CLIENT_JA4) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void compile_fingerprints(struct compiler *compiler)
+{
+    struct policy *policy = compiler->policy;
+    bool is_read = false;
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        is_read = is_read || reads_fingerprint(&policy->rules[i].key);
+    }
+    for (size_t i = 0; i < policy->n_upstreams; i++) {
+        is_read = is_read || reads_fingerprint(&policy->upstreams[i].balance_key);
+    }
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        if (policy->listeners[i].tls_config != NULL) {
+            policy->listeners[i].tls_config->computes_ja4 = is_read;
+        }
+    }
+}

@@ -56,6 +56,8 @@ void lint_servers_by_address(struct lint *lint);
 /* Check @rule, which is that of @spec. */
 void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
                         const struct spec_limit *spec);
+void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
+                            const struct spec_limit *spec);
 void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                               const struct spec_limit *spec);
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,

@@ -66,6 +66,7 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
         return is_fixed_host(match);
     case KEY_FROM_PATH:
         return term->name.len == 0 && is_fixed_path(match, term->number);
+    case KEY_FROM_HANDSHAKE:
     case KEY_FROM_HEADER:
     case KEY_FROM_COOKIE:
     case KEY_FROM_QUERY:
@@ -193,6 +194,21 @@ void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                 "any client can send %.*s: use client.ip, and name your proxies in trusted_proxies",
                 SPAN_ARGS(term->name));
         }
+    }
+}
+
+/* --- fingerprints --- */
+
+void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
+                            const struct spec_limit *spec)
+{
+    if (rule->key.n_parts == 1 && rule->key.parts[0].terms[0].source == KEY_CLIENT_JA4) {
+        node_warn(
+            lint->diags, spec->key.node, WARNING_LONE_FINGERPRINT,
+            "limit \"%.*s\" counts by client.ja4 alone: all users of a browser share one, and "
+            "a client can send another; put client.ip or client.asn beside it, as "
+            "[client.ja4, client.ip]",
+            SPAN_ARGS(rule->name));
     }
 }
 

@@ -222,6 +222,8 @@ static const struct section_field STEP_FIELDS[] = {
      "1.1 or 2: of HTTP; left out: that of defaults"},
     {"client_cert", SHAPE_ONE, &CLIENT_CERT_TYPE, offsetof(struct spec_step, certificate), NULL,
      KEY_OPTIONAL, "the certificate that the client shows, over https"},
+    {"ja4", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_step, ja4), NULL, KEY_OPTIONAL,
+     "the JA4 fingerprint of the client, over https"},
     {"jwt", SHAPE_MAP_OF_LISTS, &VALUE_CLAIM, offsetof(struct spec_step, claims), NULL,
      KEY_OPTIONAL, "claim: value or list of values of the request's token, which counts as valid"},
     {"country", SHAPE_ONE, &VALUE_COUNTRY, offsetof(struct spec_step, country), NULL, KEY_OPTIONAL,

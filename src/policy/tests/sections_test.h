@@ -59,6 +59,7 @@ struct spec_step {
     struct section_items headers; /* struct spec_field */
     struct spec_test_certificate certificate;
     struct section_items claims; /* struct section_list of struct spec_text */
+    struct spec_text ja4;
     struct spec_country country;
     struct spec_asn asn;
     int version; /* 0: HTTP/1.1, 1: HTTP/2; valid if version is given */

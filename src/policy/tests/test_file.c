@@ -154,11 +154,15 @@ static void build_connection(struct builder *builder, const struct spec_step *sp
         if (node != NULL) {
             node_error(builder->diags, node, "no client shows a certificate over plain http");
         }
+        if (spec->ja4.node != NULL) {
+            node_error(builder->diags, spec->ja4.node, "there is no JA4 over plain http");
+        }
         return;
     }
     struct tls_client *tls = alloc(builder, 1, sizeof(*tls));
     if (tls != NULL) {
         tls->certificate = build_certificate(builder, &spec->certificate);
+        tls->ja4 = spec->ja4.node != NULL ? spec->ja4.text : SPAN("");
     }
     step->tls = tls;
 }

@@ -417,6 +417,12 @@ static const struct {
      "routes: [{limits: [a], upstream: u}]\n"},
     {"empty-secret", 0,
      "limits: {a: {key: header.x, rate: 1/s}}\nroutes: [{limits: [a], upstream: u}]\n"},
+    {"lone-fingerprint", 1,
+     "limits: {a: {key: client.ja4 | client.ip, rate: 1/s}}\nroutes: [{limits: [a], upstream: "
+     "u}]\n"},
+    {"lone-fingerprint", 0,
+     "limits: {a: {key: [client.ja4, client.ip], rate: 1/s}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
     {"any-issuer", 1,
      "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256}}\n"
      "routes: [{jwt: a, upstream: u}]\n"},

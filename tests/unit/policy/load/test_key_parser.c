@@ -32,6 +32,7 @@ static const struct {
     {"client.ip/48", KEY_CLIENT_IP, "", 0, 48},
     {"client.country", KEY_CLIENT_COUNTRY, "", 0, 64},
     {"client.asn", KEY_CLIENT_ASN, "", 0, 64},
+    {"client.ja4", KEY_CLIENT_JA4, "", 0, 64},
     {"client.cert", KEY_CLIENT_CERT, "", 0, 64},
     {"client.cert.dns", KEY_CLIENT_CERT_DNS, "", 0, 64},
     {"client.cert.uri", KEY_CLIENT_CERT_URI, "", 0, 64},
