@@ -60,6 +60,10 @@ MUST_USE enum key_result key_read(const struct key *key, enum key_missing missin
                                   const struct request_view *request, struct span secret,
                                   struct text *text);
 
+/* Whether all parts of @identity, which key_read() wrote, are missing or of values that many
+ * clients share: the path, the host, a country. */
+bool key_is_shared(struct span identity);
+
 /* --- identities in readable form --- */
 
 /* Write @identity in readable form: `client.ip=192.0.2.1,method=GET`, `header#9f86d081…`, `none`.

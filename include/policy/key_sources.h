@@ -117,6 +117,9 @@ struct key_source_row {
     enum key_visibility values;
 };
 
+/* Whether many clients have the same value of @source. */
+bool key_source_is_shared(enum key_source source);
+
 /* The row of each source; see KEY_SOURCE_LIST. */
 extern const struct key_source_row KEY_SOURCE_ROWS[KEY_SOURCES];
 

@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/limits.h"
 #include "base/span.h"
+#include "limit/ban_terms.h"
 #include "limit/limit.h"
 #include "policy/answer_set.h"
 #include "policy/key.h"
@@ -66,6 +67,8 @@ struct limit_rule {
     const struct reply_spec *missing_reply; /* of KEY_MISSING_DENY; NULL: a problem document */
     struct answer_set charge_on;            /* the answers that are charged; empty: all */
     struct answer_set refund_on;            /* the answers whose charge is refunded */
+    struct ban_terms ban;                   /* of keys that are denied; after is 0: none */
+    bool counts_addresses; /* set only with ban: its key reads the address of the client */
 };
 
 /* Whether @rule looks for plans in the table of tenants. */

@@ -133,6 +133,7 @@ struct policy {
     size_t n_limits;              /* without those of plans */
     size_t n_all_limits;          /* with them */
     bool has_plans;               /* of a rule */
+    bool has_bans;                /* a rule bans keys by itself */
     bool has_tenants;             /* a rule looks for plans in the table of tenants */
     struct plan_numbers *numbers; /* of tenants; NULL: none */
     struct span tenants_file;     /* of the table, as written; empty: it is in the store */

@@ -166,11 +166,12 @@ struct max_section {
     uint64_t head_bytes;
     uint32_t headers;
     uint64_t body_bytes;
-    uint64_t buffered_bytes; /* of request bodies, in all workers together */
-    uint32_t held;           /* requests held for shaping, of each worker */
-    uint32_t bans;           /* and exemptions, of the process */
-    uint32_t handshakes;     /* of TLS, whose first message is complete, in all workers together */
-    uint32_t streams;        /* of an HTTP/2 connection, at a time */
+    uint64_t buffered_bytes;  /* of request bodies, in all workers together */
+    uint32_t held;            /* requests held for shaping, of each worker */
+    uint32_t bans;            /* and exemptions, of the process */
+    uint32_t bans_per_minute; /* that limits set, of the process */
+    uint32_t handshakes;      /* of TLS, whose first message is complete, in all workers together */
+    uint32_t streams;         /* of an HTTP/2 connection, at a time */
     uint32_t streams_per_client;      /* of all HTTP/2 connections of a client */
     uint32_t requests_per_connection; /* of HTTP/2 */
     uint64_t http2_buffer_bytes; /* of request bodies that an HTTP/2 connection may send ahead */

@@ -23,6 +23,7 @@
     X(UNUSED_RESPONSE, "unused-response", "a response of OCSP that clients do not get")            \
     X(UNVERIFIED_SERVER, "unverified-server",                                                      \
       "servers of https:// whose certificates are not verified")                                   \
+    X(HASTY_BAN, "hasty-ban", "a limit that bans for a single denial, or before it denies")        \
     X(READABLE_SECRET, "readable-secret", "a key or secret in a file that all users may read")     \
                                                                                                    \
     X(UNROUTED_NAME, "unrouted-name", "a name of a certificate that no route has")                 \

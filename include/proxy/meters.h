@@ -110,7 +110,7 @@ enum { METER_REFUSALS = 6 };
 
 /* Number of reasons why a body gets no room in a buffer, enum body_buffer_lack, and of those to
  * refuse a request for its token, enum token_refusal. */
-enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4 };
+enum { METER_BUFFER_REFUSALS = 2, METER_TOKEN_REFUSALS = 4, METER_BANS = 5 /* ban_result */ };
 
 /* Number of kinds of evicted connections, enum eviction_kind, of reasons why a TLS handshake fails,
  * enum tls_failure, and of versions, enum tls_version. */
@@ -142,6 +142,7 @@ struct worker_meters {
     struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
     struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */
     struct counter unknown_plans;     /* requests with a plan that their limit does not know */
+    struct counter bans[METER_BANS];  /* that limits set by themselves */
     struct counter held;              /* gauge */
     struct counter buffering;      /* gauge: requests whose body is waited for, before a server */
     struct counter buffered_bytes; /* gauge: of the blocks in use */

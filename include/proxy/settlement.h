@@ -26,6 +26,9 @@ struct outcome {
     uint32_t reported_cost;
 };
 
+/* Whether @rule says that it charges just such answers, and the client did not leave before. */
+bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome);
+
 /* Settle all charges with the store that decided. Further calls do nothing. Does not wait. */
 void settlement_make(struct admission *admission, const struct outcome *outcome,
                      struct store *store);

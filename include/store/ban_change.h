@@ -36,6 +36,7 @@ struct ban_query {
     bool is_found;
     enum ban_kind kind; /* set only if is_found, like left_us */
     uint64_t left_us;
+    uint64_t strike; /* of a ban that the limit has set; 0: an operator has */
 
     void (*on_done)(struct ban_query *query); /* after STORE_PENDING: once, from the loop */
     void *context;

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "store/offences.h"
 #include "store/replica.h"
 
 struct bans;
@@ -56,6 +57,10 @@ struct replica *bans_replica(struct bans *bans);
 extern const struct replica_table BANS_TABLE;
 
 #define BANS_KEY_SUFFIX ":bans"
+
+/* What keys did that limits ban for it: the strikes of a key whose ban is removed here are
+ * forgotten. */
+struct offences *bans_offences(struct bans *bans);
 
 /* Changes the maximum. Entries beyond it stay. */
 void bans_set_max(struct bans *bans, size_t n_max);

@@ -5,6 +5,7 @@
 #include "base/log_output.h"
 #include "http2/abuse.h"
 #include "proxy/upstream_report.h"
+#include "store/ban_growth.h"
 #include "store/bans.h"
 #include "store/redis_fault.h"
 #include "store/redis_process.h"
@@ -75,6 +76,13 @@ static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, 
 static const char *const BUFFER_REFUSALS[METER_BUFFER_REFUSALS] = {"full", "client"};
 static const char *const TOKEN_REFUSALS[METER_TOKEN_REFUSALS] = {"missing", "invalid", "no_keys",
                                                                  "too_many"};
+static const char *const BANS[METER_BANS] = {[BAN_IS_SET] = "set",
+                                             [BAN_IS_SHADOW] = "shadow",
+                                             [BAN_IS_TOO_MANY] = "too_many",
+                                             [BAN_LIMIT_IS_WRONG] = "limit_is_wrong",
+                                             [BAN_HAS_FAILED] = "failed"};
+static_assert(ARRAY_LEN(BANS) == BAN_RESULTS, "each result has its counter");
+static const struct metric_axis BAN = {"result", METER_BANS, BANS, NULL};
 static const struct metric_axis BUFFER_REFUSAL = {"reason", METER_BUFFER_REFUSALS, BUFFER_REFUSALS,
                                                   NULL};
 static const struct metric_axis TOKEN_REFUSAL = {"reason", METER_TOKEN_REFUSALS, TOKEN_REFUSALS,
@@ -268,6 +276,9 @@ const struct metric METRICS[] = {
     COUNTER("top_denied_total", "Denials of the keys that are denied most, at least so many.",
             .write = metrics_write_top),
 
+    COUNTER("bans_by_policy_total",
+            "Bans that limits were to set by themselves, by what became of it.", SUM(bans),
+            .axes = {&BAN}),
     GAUGE("bans", "Bans and exemptions that hold.", NUMBER(n_bans)),
     GAUGE("bans_max", "Bans and exemptions that may be held.", NUMBER(bans.n_max)),
     GAUGE("bans_unobeyed", "Bans and exemptions for which there is no room.",

@@ -1,6 +1,7 @@
 #include "policy/key.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "jwt/token.h"
@@ -201,6 +202,71 @@ enum key_result key_read(const struct key *key, enum key_missing missing,
 {
     size_t n;
     return key_read_nth(key, missing, request, secret, 0, &n, text);
+}
+
+/* --- who shares it --- */
+
+bool key_source_is_shared(enum key_source source)
+{
+    switch (KEY_SOURCE_ROWS[source].origin) {
+    case KEY_FROM_DATABASE:
+    case KEY_FROM_HANDSHAKE:
+    case KEY_FROM_PATH:
+    case KEY_FROM_METHOD:
+    case KEY_FROM_HOST:
+    case KEY_FROM_POSITION:
+    case KEY_FROM_POLICY:
+        return true;
+    case KEY_FROM_ADDRESS:
+    case KEY_FROM_CERTIFICATE:
+    case KEY_FROM_HEADER:
+    case KEY_FROM_COOKIE:
+    case KEY_FROM_QUERY:
+    case KEY_FROM_TOKEN:
+        break;
+    }
+    return false;
+}
+
+/* Whether @part, which starts with the name of a source, is of one that clients do not share. */
+static bool is_own_part(struct span part)
+{
+    for (size_t i = 0; i < KEY_SOURCES; i++) {
+        const struct span name = KEY_SOURCE_ROWS[i].name;
+        if (part.len > name.len && span_starts_with(part, name) &&
+            memchr(":#.", part.data[name.len], 3) != NULL &&
+            !key_source_is_shared((enum key_source)i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool key_is_shared(struct span identity)
+{
+    struct span rest = identity;
+    while (rest.len > 1) {
+        rest = span_of(rest.data + 1, rest.len - 1); /* the brace or the comma before a part */
+        if (is_own_part(rest)) {
+            return false;
+        }
+        const size_t equals = span_find(rest, '=');
+        size_t start = equals;
+        uint64_t len;
+        while (start > 0 && rest.data[start - 1] >= '0' && rest.data[start - 1] <= '9') {
+            start--;
+        }
+        if (equals == rest.len ||
+            !span_to_u64(span_of(rest.data + start, equals - start), rest.len - equals - 1, &len)) {
+            return true; /* nothing that key_read() wrote */
+        }
+        const size_t end = equals + 1 + (size_t)len;
+        rest = span_of(rest.data + end, rest.len - end);
+        if (rest.len > 0 && rest.data[0] == '}') {
+            rest = span_of(rest.data + 1, rest.len - 1);
+        }
+    }
+    return true;
 }
 
 const struct key_source_row KEY_SOURCE_ROWS[KEY_SOURCES] = {

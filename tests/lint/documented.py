@@ -20,7 +20,7 @@ CHAPTERS = {
     "UPSTREAM_TIMEOUT": ("upstreams", "timeout."), "SERVER": ("upstreams", "servers."),
     "HEALTH": ("upstreams", "health."), "EJECT": ("upstreams", "eject."),
     "QUEUE": ("upstreams", "queue."), "BUFFER": ("upstreams", "buffer."), "LIMIT": ("limits", ""),
-    "EXCEPT": ("limits", "except."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
+    "EXCEPT": ("limits", "except."), "BAN": ("limits", "ban."), "DENY": ("limits", "deny."), "DEFAULTS": ("defaults", ""),
     "ROUTE": ("routes", ""), "ROUTE_LIMIT": ("routes", "limits."), "COST": ("cost", ""), "EDITS": ("request and response", ""), "REQUEST_EDITS": ("request and response", ""),
     "REQUEST_FIELD": ("request and response", "set."), "JWT": ("jwt", ""), "GEO": ("geo", ""), "ROUTE_JWT": ("routes", "jwt."), "MATCH": ("match", ""), "CERTIFICATE_MATCH": ("match", "client_cert."), "RESPOND": ("respond", ""), "REDIRECT": ("respond", "redirect."), "MISSING": ("limits", "missing."), "CORS": ("cors", ""),
 }

@@ -9,6 +9,7 @@
 
 #include "app/ctl/ctl_client.h"
 #include "base/clock.h"
+#include "store/ban_growth.h"
 
 enum { TARGET_BYTES = 4 * KEY_TEXT_BYTES_MAX, US_PER_MS = 1000 };
 
@@ -60,12 +61,27 @@ static struct verdict verdict_of(const struct limit *limit, const json_t *rate)
     };
 }
 
+/* The number at the end of the reason of a ban that the limit has set; 0: an operator has. */
+static uint64_t strike_of(const json_t *ban)
+{
+    const char *by = json_string_value(json_object_get(ban, "by"));
+    const char *reason = json_string_value(json_object_get(ban, "reason"));
+    const char *number = reason != NULL ? strrchr(reason, ' ') : NULL;
+    uint64_t strike;
+    if (by == NULL || strcmp(by, BAN_BY_POLICY) != 0 || number == NULL ||
+        !span_to_u64(span_of_text(number + 1), UINT32_MAX, &strike)) {
+        return 0;
+    }
+    return strike;
+}
+
 static void read_ban(const json_t *ban, struct explained_rule *rule)
 {
     const char *kind = json_string_value(json_object_get(ban, "kind"));
     rule->has_ban = kind != NULL;
     rule->ban = kind != NULL && strcmp(kind, "exempt") == 0 ? BAN_EXEMPTS : BAN_REFUSES;
     rule->left_us = number_of(ban, "left_ms") * US_PER_MS;
+    rule->strike = strike_of(ban);
 }
 
 /* False: it makes no sense. */

@@ -217,7 +217,8 @@ static bool add_ban(const struct explained_rule *rule, json_t *limit)
     json_t *ban = json_object();
     return set(limit, "ban", ban) &&
            set(ban, "kind", json_string(rule->ban == BAN_REFUSES ? "ban" : "exempt")) &&
-           set_number(ban, "left_us", rule->left_us);
+           set_number(ban, "left_us", rule->left_us) &&
+           (rule->strike == 0 || set_number(ban, "strike", rule->strike));
 }
 
 /* The plan that counts, and who named it; null: none. */

@@ -54,6 +54,7 @@ static enum status ask_of_ban(const struct policy *policy, struct loop *loop, st
     rule->has_ban = query.is_found;
     rule->ban = query.kind;
     rule->left_us = query.left_us;
+    rule->strike = query.strike;
     return status;
 }
 

@@ -153,9 +153,12 @@ static void put_ban(const struct explanation *explanation, const struct explaine
         put_left(rule, out);
     } else if (rule->has_ban) {
         begin(out, "ban");
-        fputs(rule->rule->limits[0].shadow ? "would be DENIED, by an operator, "
-                                           : "DENIED, by an operator, ",
-              out);
+        fputs(rule->rule->limits[0].shadow ? "would be DENIED, by " : "DENIED, by ", out);
+        if (rule->strike > 0) {
+            fprintf(out, "the limit itself, strike %llu, ", (unsigned long long)rule->strike);
+        } else {
+            fputs("an operator, ", out);
+        }
         put_left(rule, out);
     }
 }

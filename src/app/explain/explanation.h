@@ -33,6 +33,7 @@ struct explained_rule {
     bool has_ban;                          /* a ban or an exemption is known */
     enum ban_kind ban;                     /* if has_ban */
     uint64_t left_us;                      /* remaining time of the ban; if has_ban */
+    uint64_t strike;                       /* of a ban that the limit has set; 0: by an operator */
     struct span plan;                      /* its name, in the policy or the arena; empty: none */
     const struct plan_source *plan_source; /* that named it; NULL: none did */
     bool is_plan_unknown;                  /* the rule has no plan of this name */

@@ -1,4 +1,5 @@
 #include "policy/compile/compile.h"
+#include "policy/compile/compile_bans.h"
 
 #include <string.h>
 
@@ -152,12 +153,12 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
                            struct policy *policy)
 {
     static void (*const STAGES[])(struct compiler *) = {
-        index_names,         compile_settings,     compile_store,        compile_geo,
-        compile_jwt,         compile_upstreams,    compile_limits,       compile_plans,
-        compile_keys,        compile_routes,       compile_geo_readers,  compile_fingerprints,
-        compile_tokens,      compile_method_names, compile_implied_head, compile_balance,
-        compile_read_fields, compile_settled,      compile_slots,        compile_redis_cell,
-        compile_key_names,
+        index_names,          compile_settings,    compile_store,        compile_geo,
+        compile_jwt,          compile_upstreams,   compile_limits,       compile_bans,
+        compile_plans,        compile_keys,        compile_routes,       compile_geo_readers,
+        compile_fingerprints, compile_tokens,      compile_method_names, compile_implied_head,
+        compile_balance,      compile_read_fields, compile_settled,      compile_slots,
+        compile_redis_cell,   compile_key_names,
     };
     struct compiler compiler = {
         .spec = spec,

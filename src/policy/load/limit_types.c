@@ -18,6 +18,15 @@ static bool parse_rate(const struct value_input *input, void *out)
     return rate_parse(input->text, out, input->problem);
 }
 
+static bool parse_period_rate(const struct value_input *input, void *out)
+{
+    struct rate *rate = out;
+    return rate_parse(input->text, rate, input->problem) &&
+           (rate->period_us > 0 ||
+            text_refuse(input->problem, "has no period; did you mean \"%u/minute\"?",
+                        (unsigned)rate->units));
+}
+
 static bool parse_plan_rate(const struct value_input *input, void *out)
 {
     if (span_equals(input->text, SPAN("none"))) {
@@ -167,6 +176,17 @@ static const struct value_type RATE_ALONE = {
     .min = 1,
     .max = LIMIT_COST_MAX,
     .form = FORM_NUMBER,
+    .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
+               "|" PATTERN_DURATION ")$",
+};
+
+const struct value_type VALUE_PERIOD_RATE = {
+    .noun = "a rate such as 10/minute",
+    .kind = VALUE_SCALAR,
+    .has_node = true,
+    .bytes = sizeof(struct spec_period_rate),
+    .offset = offsetof(struct spec_period_rate, rate),
+    .parse = parse_period_rate,
     .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
                "|" PATTERN_DURATION ")$",
 };

@@ -50,6 +50,9 @@ static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
 static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
 static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
 static const struct value_type BANS = VALUE_NUMBER_TYPE(1, 100000);
+static const struct value_type BANS_PER_MINUTE = VALUE_NUMBER_TYPE(1, 100000);
+static const struct value_type BAN_FACTOR = VALUE_NUMBER_TYPE(1, 1000);
+static const struct value_type BAN_LENGTH = VALUE_DURATION_TYPE(MS(1000), 365 * MS(DAY_MS));
 static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
@@ -157,6 +160,9 @@ static const struct section_field MAX_FIELDS[] = {
      "requests held for shaping, in each worker"},
     {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
      "bans and exemptions together"},
+    {"bans_per_minute", SHAPE_ONE, &BANS_PER_MINUTE,
+     offsetof(struct spec_max, values.bans_per_minute), "100", KEY_OPTIONAL,
+     "bans that limits set by themselves, of a process"},
     {"handshakes", SHAPE_ONE, &HANDSHAKES, offsetof(struct spec_max, values.handshakes), "1000",
      KEY_OPTIONAL, "TLS handshakes at a time, all workers together; of a client a quarter"},
     {"streams", SHAPE_ONE, &STREAMS, offsetof(struct spec_max, values.streams), "100", KEY_OPTIONAL,
@@ -229,6 +235,22 @@ static const struct section_field MISSING_FIELDS[] = {
 static const struct value_type MISSING_TYPE =
     SHORT_SECTION_TYPE(MISSING_FIELDS, struct spec_reply, "action");
 
+static const struct section_field BAN_FIELDS[] = {
+    {"after", SHAPE_ONE, &VALUE_PERIOD_RATE, offsetof(struct spec_ban, after), NULL, KEY_REQUIRED,
+     "N/period: so many denials of a key, with charge_on answers that are charged too, ban it"},
+    {"for", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, for_us), "1m", KEY_OPTIONAL,
+     "length of a key's first ban"},
+    {"factor", SHAPE_ONE, &BAN_FACTOR, offsetof(struct spec_ban, factor), "4", KEY_OPTIONAL,
+     "how many times longer each further ban is"},
+    {"max", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, max_us), "1d", KEY_OPTIONAL,
+     "length of the longest ban"},
+    {"forget", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, forget_us), "1d", KEY_OPTIONAL,
+     "a key that is not banned again for so long after a ban starts anew"},
+    {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_ban, shadow), "false", KEY_OPTIONAL,
+     "bans are logged and counted, not set"},
+};
+static const struct value_type BAN_TYPE = SECTION_TYPE(BAN_FIELDS, struct spec_ban);
+
 static const struct section_field LIMIT_FIELDS[] = {
     {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
      "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
@@ -273,6 +295,8 @@ static const struct section_field LIMIT_FIELDS[] = {
      KEY_CONDITIONAL, "sliding_window: the oldest part counts whole"},
     {"lease", SHAPE_ONE, &LEASE, offsetof(struct spec_limit, values.lease_us), "60s",
      KEY_CONDITIONAL, "concurrency: when the slots of a proxy that died come back"},
+    {"ban", SHAPE_ONE, &BAN_TYPE, offsetof(struct spec_limit, ban), NULL, KEY_CONDITIONAL,
+     "keys that are denied again and again are banned, each time longer; not for concurrency"},
 };
 const struct value_type SECTIONS_LIMIT = SECTION_TYPE(LIMIT_FIELDS, struct spec_limit);
 

@@ -147,6 +147,7 @@ struct spec_limit {
     struct section_items charge_on, refund_on; /* struct spec_answer */
     int align;                                 /* enum spec_align */
     struct spec_text timezone;
+    struct spec_ban ban;
 };
 
 struct spec_defaults {

@@ -42,6 +42,7 @@ extern const struct value_type VALUE_SERVER;         /* struct spec_endpoint */
 extern const struct value_type VALUE_REDIS;          /* struct spec_redis */
 extern const struct value_type VALUE_PREFIX;         /* struct address_prefix */
 extern const struct value_type VALUE_RATE;           /* struct spec_rate */
+extern const struct value_type VALUE_PERIOD_RATE;    /* struct spec_period_rate */
 extern const struct value_type VALUE_PLAN_RATE;      /* struct spec_rate; 0 units: none */
 extern const struct value_type VALUE_PLAN_SOURCES;   /* struct spec_plan_sources */
 extern const struct value_type VALUE_KEY_PART;       /* struct spec_key_part */

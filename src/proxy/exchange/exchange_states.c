@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "proxy/exchange/exchange_ban.h"
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/settlement.h"
@@ -219,9 +220,12 @@ static struct outcome outcome_of(const struct exchange *exchange)
 }
 
 /* Settle all charges, however the exchange ended. */
-static void settle(struct exchange *exchange)
+static void settle(struct exchange *exchange, uint64_t now_us)
 {
     const struct outcome outcome = outcome_of(exchange);
+    if (UNLIKELY(exchange->config->policy->has_bans)) {
+        exchange_note_offences(exchange, &outcome, now_us);
+    }
     settlement_make(&exchange->admission, &outcome, exchange->config->store);
     list_remove(&exchange->slots.node);
 }
@@ -251,7 +255,7 @@ static void end(struct exchange *exchange, uint64_t now_us)
     if (exchange->is_decision_pending) {
         store_cancel(&exchange->admission.decision);
     } else if (exchange->admission.decision.n_charges > 0) {
-        settle(exchange);
+        settle(exchange, now_us);
     }
     counting_note_end(exchange, now_us);
     exchange_log(exchange, now_us);

@@ -32,6 +32,11 @@ static bool is_counted(const struct limit_rule *rule, const struct outcome *outc
            outcome->is_unreadable || is_in(&rule->charge_on, outcome);
 }
 
+bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    return rule->charge_on.is_said && is_in(&rule->charge_on, outcome);
+}
+
 /* The final cost of charge @i; docs/policy.md has the table. */
 static uint32_t final_cost(const struct admission *admission, size_t i,
                            const struct outcome *outcome)

@@ -6,7 +6,7 @@
 #include "store/redis/redis_command.h"
 
 /* Replies to a query. */
-enum { ANSWER_BAN = 1, ANSWER_EXEMPT = 2, US_PER_MS = 1000 };
+enum { ANSWER_BAN = 1, ANSWER_EXEMPT = 2 /* more: a strike */, US_PER_MS = 1000 };
 
 /* --- a change --- */
 
@@ -77,10 +77,10 @@ static void finish_query(struct ban_query *query)
 {
     const long long *numbers = query->operation.numbers;
     query->status = query->operation.status;
-    query->is_found = query->status == STATUS_OK && numbers[1] > 0 &&
-                      (numbers[0] == ANSWER_BAN || numbers[0] == ANSWER_EXEMPT);
+    query->is_found = query->status == STATUS_OK && numbers[1] > 0 && numbers[0] >= ANSWER_BAN;
     if (query->is_found) {
-        query->kind = numbers[0] == ANSWER_BAN ? BAN_REFUSES : BAN_EXEMPTS;
+        query->kind = numbers[0] == ANSWER_EXEMPT ? BAN_EXEMPTS : BAN_REFUSES;
+        query->strike = numbers[0] > ANSWER_EXEMPT ? (uint64_t)numbers[0] - ANSWER_EXEMPT : 0;
         query->left_us = (uint64_t)numbers[1] < UINT64_MAX / US_PER_MS
                              ? (uint64_t)numbers[1] * US_PER_MS
                              : UINT64_MAX;

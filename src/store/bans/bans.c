@@ -29,6 +29,7 @@ struct hints {
 
 struct bans {
     struct replica *replica;
+    struct offences *offences;
     struct hints hints;
     pthread_mutex_t lock; /* no hint is cleared between it is set and its entry is put */
 };
@@ -36,8 +37,11 @@ struct bans {
 enum status bans_new(size_t n_max, struct bans **bans)
 {
     struct bans *made = calloc(1, sizeof(*made));
-    if (made == NULL ||
+    if (made == NULL || offences_new(&made->offences) != STATUS_OK ||
         replica_new("store.bans", "bans and exemptions", n_max, &made->replica) != STATUS_OK) {
+        if (made != NULL) {
+            offences_free(made->offences);
+        }
         free(made);
         return STATUS_NO_MEMORY;
     }
@@ -50,6 +54,7 @@ void bans_free(struct bans *bans)
 {
     if (bans != NULL) {
         replica_free(bans->replica);
+        offences_free(bans->offences);
         pthread_mutex_destroy(&bans->lock);
         free(bans);
     }
@@ -58,6 +63,11 @@ void bans_free(struct bans *bans)
 struct replica *bans_replica(struct bans *bans)
 {
     return bans->replica;
+}
+
+struct offences *bans_offences(struct bans *bans)
+{
+    return bans->offences;
 }
 
 void bans_set_max(struct bans *bans, size_t n_max)
@@ -150,6 +160,9 @@ bool bans_remove(struct bans *bans, const struct ban *ban)
     struct text field = text_of(bytes, sizeof(bytes));
     const uint64_t kind = ban->kind;
     ban_record_write_field(ban->limit, ban->hash, &field);
+    if (ban->kind == BAN_REFUSES) {
+        offences_forget(bans->offences, ban->limit, ban->hash);
+    }
     return replica_remove(bans->replica, text_span(&field), &kind);
 }
 

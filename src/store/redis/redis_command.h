@@ -109,6 +109,7 @@ void redis_wire_free(struct redis_wire *wire);
 extern const struct script heartbeat_script;
 extern const struct script reset_script;
 extern const struct script ban_change_script;
+extern const struct script ban_growth_script;
 extern const struct script ban_query_script;
 extern const struct script replica_read_script;
 extern const struct script replica_restore_script;

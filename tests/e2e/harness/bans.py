@@ -33,10 +33,10 @@ BOB = KEYS.format("login", "header.x-user=bob")
 class Proxy:
     """A proxy and its admin API."""
 
-    def __init__(self, start, tmp_path, number, store):
+    def __init__(self, start, tmp_path, number, store, policy=POLICY):
         self.folder = tmp_path / f"admin-{number}"
         self.folder.mkdir()
-        self.sluice = start(POLICY.format(folder=self.folder, store=store))
+        self.sluice = start(policy.format(folder=self.folder, store=store))
         self.place = addresses(self.sluice)[0]
         self.admin = Admin(self.place)
         if "redis" in store:

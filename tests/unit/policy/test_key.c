@@ -526,6 +526,38 @@ START_TEST(credentials_count_without_their_scheme)
 }
 END_TEST
 
+START_TEST(a_key_is_shared_if_all_its_parts_are)
+{
+    static const char *const SHARED[] = {
+        "{global:3=all}",
+        "{none:0=}",
+        "{none:0=},none:0=",
+        "{path:26=/{client.ip:9=192.0.2.1},a},host:1=a",
+        "{client.country:2=DE},client.asn:4=3320,client.ja4:1=a",
+        "{path#32=0123456789abcdef0123456789abcdef},method:3=GET",
+        "{route:1=a",
+        "{path:99=/}",
+        "",
+        "{",
+        "client",
+    };
+    static const char *const OWN[] = {
+        "{client.ip:9=192.0.2.1}",
+        "{client.ip:9=192.0.2.1},none:0=",
+        "{none:0=},client.ip:9=192.0.2.1",
+        "{path:2=/=},header#32=0123456789abcdef0123456789abcdef",
+        "{path#32=0123456789abcdef0123456789abcdef},client.cert.cn:1=a",
+        "{jwt#32=0123456789abcdef0123456789abcdef}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(SHARED); i++) {
+        ck_assert_msg(key_is_shared(span_of_text(SHARED[i])), "%s", SHARED[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(OWN); i++) {
+        ck_assert_msg(!key_is_shared(span_of_text(OWN[i])), "%s", OWN[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/key");
@@ -551,6 +583,7 @@ int main(void)
     tcase_add_test(tcase, a_long_value_leaves_room_for_the_address);
     tcase_add_test(tcase, credentials_with_words_that_only_some_servers_drop_are_refused);
     tcase_add_test(tcase, credentials_count_without_their_scheme);
+    tcase_add_test(tcase, a_key_is_shared_if_all_its_parts_are);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
