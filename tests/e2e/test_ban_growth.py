@@ -1,9 +1,12 @@
 """Bans that limits set by themselves: each time longer, over proxies and restarts, and never for the innocent."""
 
+import json
 import re
+import textwrap
 
 import pytest
 
+from harness import program
 from harness.admin import ctl
 from harness.bans import LOCAL, Proxy, at
 from harness.wait import until
@@ -125,6 +128,18 @@ def test_who_is_lifted_starts_anew(start_proxy, start_redis, in_redis):
     assert proxy.bans()[0]["reason"].endswith("strike 1")
 
 
+@pytest.mark.parametrize("in_redis", [False, True])
+def test_lifting_forgets_strikes_of_a_ban_that_has_ended_too(start_proxy, start_redis, in_redis):
+    proxy = start_proxy(at(start_redis()) if in_redis else LOCAL)
+    for _ in range(8):
+        ask(proxy, "/login")
+    await_bans(proxy)
+    until(lambda: proxy.bans() == [], "its end")
+    ctl(proxy.place, "unban", "login", "192.0.2.1")  # it may say that there is no ban
+    until(lambda: ask(proxy, "/login") and proxy.bans(), "the next one")
+    assert proxy.bans()[0]["reason"].endswith("strike 1")
+
+
 def test_a_ban_in_shadow_is_logged_and_counted_alone(start_proxy):
     proxy = start_proxy(LOCAL)
     for _ in range(4):
@@ -143,6 +158,23 @@ def test_nothing_is_set_while_redis_is_away(start_proxy, start_redis):
     until(lambda: counted(proxy, "failed") >= 1, "it to fail")
     assert 'msg="a key cannot be banned" limit=failures' in proxy.sluice.stderr()
     assert proxy.bans() == []
+
+
+@pytest.mark.parametrize("in_redis", [False, True])
+def test_explain_says_that_the_limit_has_banned(start_proxy, start_redis, tmp_path, in_redis):
+    store = at(start_redis()) if in_redis else LOCAL
+    proxy = start_proxy(store)
+    for _ in range(4):
+        ask(proxy, "/failures")
+    await_bans(proxy)
+    path = tmp_path / "explained.yaml"
+    policy = textwrap.dedent(POLICY.format(folder=proxy.folder, store=store))
+    path.write_text("listen: 127.0.0.1:0\n" + policy)
+    words = [str(path), "GET", "/failures", "--from", "192.0.2.1", "--live"]
+    told = program.command("explain", *words)
+    assert "    ban    DENIED, by the limit itself, strike 1, for another " in told.stdout, told
+    ban = json.loads(program.command("explain", *words, "--json").stdout)["limits"][0]["ban"]
+    assert (ban["kind"], ban["strike"]) == ("ban", 1)
 
 
 # --- the guards ---
