@@ -7,6 +7,8 @@ import subprocess
 import pytest
 
 from harness import program
+from harness.upstream import answer
+from harness.wait import until
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "recipes.md")
 SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -30,6 +32,26 @@ def assert_is_as_shown(printed, shown):
     pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line).replace("…", ".*") + "\n"
                       for line in shown.splitlines())
     assert re.fullmatch(pattern, printed), f"printed: {printed}"
+
+
+def policy_of(title):
+    return next(recipe.values[0]["policy.yaml"] for recipe in recipes() if recipe.id == title)
+
+
+def serve_logins(peer, request):
+    """Every password is wrong."""
+    peer.send(answer("401 Unauthorized" if request.target == "/login" else "200 OK"))
+
+
+def test_who_guesses_on_is_banned_from_the_login_alone(start, start_upstream):
+    upstream = start_upstream(serve_logins)
+    policy = re.sub(r"^listen: .*$", "listen: 127.0.0.1:0", policy_of("Login"), flags=re.MULTILINE)
+    proxy = start(policy.replace("http://10.0.1.5:9000", upstream.url))
+    assert [proxy.ask("POST", "/login").status for _ in range(20)] == [401] * 5 + [429] * 15
+    until(lambda: 'msg="a key is banned"' in proxy.stderr(), "the ban")
+    denied = proxy.ask("POST", "/login")
+    assert denied.status == 429 and 540 <= int(denied.get("Retry-After")) <= 600
+    assert proxy.ask("GET", "/").status == 200
 
 
 def test_there_are_four():
