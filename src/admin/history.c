@@ -106,16 +106,15 @@ static void step_all_from(uint64_t *before, const uint64_t *now, uint32_t *diffe
     }
 }
 
-static void take_lines(struct history *history, const struct history_reading *reading,
-                       uint64_t routes[HISTORY_LINES][HISTORY_ROUTE_VALUES],
-                       uint64_t limits[HISTORY_LINES][HISTORY_LIMIT_VALUES])
+static void take_lines(const struct history *history, const struct history_reading *reading,
+                       struct history_lines *lines)
 {
     add_up(&history->routes, reading->routes != NULL ? reading->routes[0] : NULL, reading->n_routes,
-           HISTORY_ROUTE_VALUES, routes[0]);
+           HISTORY_ROUTE_VALUES, &lines->routes[0][0]);
     add_up(&history->limits, reading->limits != NULL ? reading->limits[0] : NULL, reading->n_limits,
-           HISTORY_LIMIT_VALUES, limits[0]);
+           HISTORY_LIMIT_VALUES, &lines->limits[0][0]);
     for (size_t line = 0; line < HISTORY_LINES; line++) {
-        routes[line][HISTORY_ROUTE_US] /= 1000;
+        lines->routes[line][HISTORY_ROUTE_US] /= 1000;
     }
 }
 
@@ -190,7 +189,7 @@ static enum status update_lines(struct history *history, const struct history_re
         busiest_update(&history->routes, counts->routes, counts->n_routes, on_replaced, &routes);
     const enum status limit_status =
         busiest_update(&history->limits, counts->limits, counts->n_limits, on_replaced, &limits);
-    take_lines(history, reading, history->route_lines, history->limit_lines);
+    take_lines(history, reading, &history->lines);
     return status != STATUS_OK ? status : limit_status;
 }
 
@@ -199,18 +198,17 @@ static enum status update_lines(struct history *history, const struct history_re
 static void take_difference(struct history *history, const struct history_reading *reading,
                             struct history_step *difference)
 {
-    uint64_t routes[HISTORY_LINES][HISTORY_ROUTE_VALUES];
-    uint64_t limits[HISTORY_LINES][HISTORY_LIMIT_VALUES];
+    struct history_lines lines;
     for (size_t i = 0; i < HISTORY_VALUES; i++) {
         difference->values[i] = step_from(&history->values[i], reading->values[i]);
     }
     difference->values[HISTORY_CONNECTIONS] = reading->values[HISTORY_CONNECTIONS];
     step_all_from(history->latency, reading->latency, difference->latency,
                   ARRAY_LEN(reading->latency));
-    take_lines(history, reading, routes, limits);
-    step_all_from(history->route_lines[0], routes[0], difference->routes[0],
+    take_lines(history, reading, &lines);
+    step_all_from(&history->lines.routes[0][0], &lines.routes[0][0], &difference->routes[0][0],
                   HISTORY_LINES * HISTORY_ROUTE_VALUES);
-    step_all_from(history->limit_lines[0], limits[0], difference->limits[0],
+    step_all_from(&history->lines.limits[0][0], &lines.limits[0][0], &difference->limits[0][0],
                   HISTORY_LINES * HISTORY_LIMIT_VALUES);
 }
 

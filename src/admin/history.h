@@ -73,6 +73,12 @@ struct history_step {
     uint32_t limits[HISTORY_LINES][HISTORY_LIMIT_VALUES];
 };
 
+/* Counters by line. */
+struct history_lines {
+    uint64_t routes[HISTORY_LINES][HISTORY_ROUTE_VALUES];
+    uint64_t limits[HISTORY_LINES][HISTORY_LIMIT_VALUES];
+};
+
 /* Steps of one length, the oldest overwritten. */
 struct history_ring {
     struct history_step *steps; /* by number of the step modulo n_steps */
@@ -93,8 +99,7 @@ struct history {
     /* The latest reading, by line. */
     uint64_t values[HISTORY_VALUES];
     uint64_t latency[LATENCY_EDGES + 1];
-    uint64_t route_lines[HISTORY_LINES][HISTORY_ROUTE_VALUES];
-    uint64_t limit_lines[HISTORY_LINES][HISTORY_LIMIT_VALUES];
+    struct history_lines lines;
     bool has_reading;
 };
 

@@ -135,10 +135,10 @@ static void describe_history(const struct admin *admin, json_t **json)
     describe_set(json, "values", describe_u64(history->values, HISTORY_VALUES));
     describe_set(json, "latency", describe_u64(history->latency, LATENCY_EDGES + 1));
     describe_set(json, "routes",
-                 describe_lines(&history->routes, &meters->routes, history->route_lines[0],
+                 describe_lines(&history->routes, &meters->routes, &history->lines.routes[0][0],
                                 HISTORY_ROUTE_VALUES));
     describe_set(json, "limits",
-                 describe_lines(&history->limits, &meters->limits, history->limit_lines[0],
+                 describe_lines(&history->limits, &meters->limits, &history->lines.limits[0][0],
                                 HISTORY_LIMIT_VALUES));
 }
 

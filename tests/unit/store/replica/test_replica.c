@@ -204,7 +204,7 @@ START_TEST(what_cannot_replace_all_records_changes_none)
     static char longest[REPLICA_TEXT_BYTES_MAX];
     struct replica_row rows[N_MAX + 1];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        rows[i] = (struct replica_row){.field = span_of("12345" + i, 1), .ends_us = END_US};
+        rows[i] = (struct replica_row){.field = span_of(&"12345"[i], 1), .ends_us = END_US};
     }
     must_put("f", "", NULL, 7);
     ck_assert_int_eq(replica_replace(replica, rows, ARRAY_LEN(rows)), STATUS_FULL);
