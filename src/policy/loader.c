@@ -380,6 +380,7 @@ static enum status load_text(const struct loading *loading, struct span yaml,
     const bool is_part = status == STATUS_OK && loading->care == CARE_TO_CHECK &&
                          loading->path != NULL && include_is_part(&files);
     if (is_part) {
+        *policy = NULL;
         status = check_part(root, &arena, diags);
     } else if (status == STATUS_OK) {
         status = build(loading, root, &arena, diags, policy);
