@@ -200,7 +200,7 @@ struct access_verdict access_judge(const struct access_rules *rules, const struc
                                    const struct head *head, enum admin_effect effect)
 {
     const enum access_title title = find_title(rules, peer, head);
-    if (title == ACCESS_BY_READ_TOKEN && effect != ADMIN_READS) {
+    if (title == ACCESS_BY_READ_TOKEN && !may(title, effect)) {
         return refuse(403, "this token may read, and change nothing", title);
     }
     if (!may(title, effect)) {

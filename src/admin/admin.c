@@ -203,6 +203,7 @@ void admin_free(struct admin *admin)
     child_set_close(&admin->children);
     recording_forget();
     timer_close(&admin->each_second);
+    admin_history_forget_text(admin);
     history_close(&admin->history);
     tls_worker_free(admin->tls);
     free_stores(admin);

@@ -11,7 +11,7 @@
  *
  * Failures: the connection is freed if the client breaks it, or if the client reads or writes more
  * slowly than the times below. Each time runs from the beginning of the state, so that single bytes
- * do not extend it. */
+ * do not extend it; in RECEIVE from the latest piece, in STREAM from the latest line. */
 
 #include "admin/admin_connection.h"
 
@@ -187,7 +187,13 @@ static enum step begin_stream(struct admin_connection *connection)
     connection->admin_listener->answer_bytes -= line_bytes;
     request->content = NULL;
     request->content_bytes = 0;
-    end_request(connection); /* the policy may change meanwhile */
+    const bool is_outdated =
+        connection->request.policy != connection->admin_listener->admin->policy;
+    end_request(connection); /* the policy may change from now on */
+    if (is_outdated || connection->admin_listener->is_leaving) {
+        free(line); /* it was let in by rules that hold no longer: it may ask again */
+        return STEP_GONE;
+    }
     set_state(connection, STATE_STREAM);
     stream_want_read(&connection->stream, true); /* to see its end */
     const enum step step = send_line(connection, span_of(line, line_bytes));

@@ -88,7 +88,8 @@ void audit_report(struct admin_request *request, const struct access_peer *peer,
     text_add_logfmt(&line, method);
     write_path(&line, match);
     write_outcome(&line, request);
-    if (verdict->status == 0 && match->effect != ADMIN_READS) {
+    if (verdict->status == 0 &&
+        (match->effect == ADMIN_CHANGES || match->effect == ADMIN_RECEIVES)) {
         log_info("admin.audit", request->status < 400 ? "changed" : "not changed", "%.*s",
                  SPAN_ARGS(text_span(&line)));
     } else if (verdict->status != 0 &&

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,8 @@
 #include "net/stream.h"
 
 extern char **environ;
+
+static const char OOM_SCORE[] = "500";
 
 enum {
     OUTPUT_BYTES_FIRST = 16 * 1024,
@@ -389,21 +392,35 @@ static int spawn(struct child *child, const struct pairs *pairs)
     return error;
 }
 
-static void set_limit(pid_t pid, __rlimit_resource_t which, uint64_t most)
+static void set_limit(pid_t pid, __rlimit_resource_t which, uint64_t most, uint64_t hard)
 {
-    const struct rlimit limit = {.rlim_cur = most, .rlim_max = most};
+    const struct rlimit limit = {.rlim_cur = most, .rlim_max = hard};
     (void)prlimit(pid, which, &limit, NULL);
+}
+
+/* Where memory is short for all, the child ends before the proxy does. */
+static void offer_to_oom_killer(pid_t pid)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)pid);
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, OOM_SCORE, sizeof(OOM_SCORE) - 1);
+        close(fd);
+    }
 }
 
 /* Where a sandbox refuses a smaller priority, the child has that of the process. */
 static void restrain(const struct child *child)
 {
-    set_limit(child->pid, RLIMIT_CORE, 0);
-    set_limit(child->pid, RLIMIT_CPU, child->order.cpu_s);
+    set_limit(child->pid, RLIMIT_CORE, 0, 0);
+    /* SIGXCPU comes at the first of the two, SIGKILL at the second. */
+    set_limit(child->pid, RLIMIT_CPU, child->order.cpu_s, child->order.cpu_s + 1);
     if (HAS_MEMORY_LIMIT) {
-        set_limit(child->pid, RLIMIT_AS, child->order.memory_bytes);
+        set_limit(child->pid, RLIMIT_AS, child->order.memory_bytes, child->order.memory_bytes);
     }
     (void)setpriority(PRIO_PROCESS, (id_t)child->pid, NICENESS);
+    offer_to_oom_killer(child->pid);
 }
 
 /* @fd is the stream's afterwards, whatever comes of it. */

@@ -1,6 +1,7 @@
 /* GET /v1/history: the history of the process as columns, and the timer that adds to it. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "admin/describe.h"
 #include "admin/history.h"
@@ -110,6 +111,7 @@ static void read_now(struct admin *admin)
 static void on_second(void *context)
 {
     struct admin *admin = context;
+    admin_history_forget_text(admin);
     read_now(admin);
     live_send(admin);
     timer_arm(&admin->each_second, READ_EVERY_US - clock_monotonic_us() % READ_EVERY_US);
@@ -215,14 +217,38 @@ static json_t *describe_latency_edges(void)
     return edges;
 }
 
-void history_handle(struct admin_request *request)
+static json_t *describe_history(struct admin *admin, const struct policy *policy)
 {
-    const struct history *history = &request->admin->history;
-    const struct meters *meters = request->admin->options.meters;
+    const struct history *history = &admin->history;
+    const struct meters *meters = admin->options.meters;
     json_t *json = json_object();
     describe_set(&json, "latency_edges_us", describe_latency_edges());
-    describe_set(&json, "now", live_describe(request->admin, request->policy));
+    describe_set(&json, "now", live_describe(admin, policy));
     describe_set(&json, "fine", describe_ring(history, &history->fine, meters));
     describe_set(&json, "coarse", describe_ring(history, &history->coarse, meters));
-    answer_compact_json(request, 200, json);
+    return json;
+}
+
+void admin_history_forget_text(struct admin *admin)
+{
+    free(admin->history_text);
+    admin->history_text = NULL;
+    admin->history_text_bytes = 0;
+}
+
+/* The text is made once a second at most: it takes tens of ms where there is much. */
+void history_handle(struct admin_request *request)
+{
+    struct admin *admin = request->admin;
+    if (admin->history_text == NULL) {
+        admin->history_text = json_dump_line(describe_history(admin, request->policy), JSON_COMPACT,
+                                             &admin->history_text_bytes);
+    }
+    char *copy = admin->history_text != NULL ? malloc(admin->history_text_bytes) : NULL;
+    if (copy == NULL) {
+        answer_problem(request, 503, "out of memory");
+        return;
+    }
+    memcpy(copy, admin->history_text, admin->history_text_bytes);
+    answer_content(request, 200, SPAN("application/json"), copy, admin->history_text_bytes);
 }

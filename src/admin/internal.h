@@ -74,7 +74,9 @@ struct admin {
     struct log_gate refusals;    /* limits the log lines about refusals */
     struct history history;
     struct timer each_second; /* reads the meters for the history */
-    size_t n_viewers;         /* connections that stream */
+    char *history_text;       /* of this second; owned. NULL: not asked for */
+    size_t history_text_bytes;
+    size_t n_viewers; /* connections that stream */
     pthread_t thread;
     bool is_running;
     uint64_t started_us; /* monotonic */
@@ -131,6 +133,8 @@ bool admin_connections_have_request(const struct admin_listener *admin_listener,
 
 /* Read the meters for the history now and each second, and send what is counted to viewers. */
 void admin_history_start(struct admin *admin);
+
+void admin_history_forget_text(struct admin *admin);
 
 /* --- live_resource.c --- */
 

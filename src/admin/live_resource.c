@@ -127,11 +127,59 @@ static json_t *describe_tls(const struct meters *meters)
 
 /* --- a line --- */
 
+/* Each line's numbers of the latest complete step; null: all others'. */
+static json_t *describe_step_lines(const struct busiest *busiest,
+                                   const struct name_directory *names, const uint32_t *lines,
+                                   size_t width)
+{
+    json_t *list = json_array();
+    for (size_t place = 0; place <= BUSIEST_OWN; place++) {
+        if (place >= busiest->n_own && place != BUSIEST_OTHER) {
+            continue;
+        }
+        json_t *line = json_array();
+        const bool is_own = place != BUSIEST_OTHER;
+        const size_t number = is_own ? busiest->numbers[place] : 0;
+        describe_append(&line,
+                        is_own ? json_of_span(name_directory_name(names, number)) : json_null());
+        for (size_t i = 0; i < width; i++) {
+            describe_append(&line, json_integer(lines[place * width + i]));
+        }
+        describe_append(&list, line);
+    }
+    return list;
+}
+
+/* What was counted in the latest complete second; null: none is complete yet. */
+static json_t *describe_step(const struct history *history, const struct meters *meters)
+{
+    const size_t n = history_count(&history->fine);
+    if (n == 0) {
+        return json_null();
+    }
+    const struct history_step *step = history_step(&history->fine, n - 1);
+    json_t *json = json_object();
+    json_t *latency = json_array();
+    for (size_t i = 0; i <= LATENCY_EDGES; i++) {
+        describe_append(&latency, json_integer(step->latency[i]));
+    }
+    describe_set(&json, "values", describe_u64(step->values, HISTORY_VALUES));
+    describe_set(&json, "latency", latency);
+    describe_set(&json, "routes",
+                 describe_step_lines(&history->routes, &meters->routes, &step->routes[0][0],
+                                     HISTORY_ROUTE_VALUES));
+    describe_set(&json, "limits",
+                 describe_step_lines(&history->limits, &meters->limits, &step->limits[0][0],
+                                     HISTORY_LIMIT_VALUES));
+    return json;
+}
+
 static void describe_history(const struct admin *admin, json_t **json)
 {
     const struct history *history = &admin->history;
     const struct meters *meters = admin->options.meters;
     describe_set(json, "second", json_integer((json_int_t)history->fine.last));
+    describe_set(json, "step", describe_step(history, meters));
     describe_set(json, "values", describe_u64(history->values, HISTORY_VALUES));
     describe_set(json, "latency", describe_u64(history->latency, LATENCY_EDGES + 1));
     describe_set(json, "routes",

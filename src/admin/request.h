@@ -27,7 +27,7 @@ enum {
     ADMIN_RECEIVED_BYTES_MAX = 64 * 1024 * 1024,
     ADMIN_DETAIL_BYTES_MAX = 512,
     ADMIN_BY_BYTES_MAX = 48,
-    ADMIN_ETAG_BYTES_MAX = 64,
+    ADMIN_ETAG_BYTES_MAX = 256,
 };
 
 struct admin;
@@ -76,9 +76,6 @@ void answer_json(struct admin_request *request, uint16_t status, json_t *json);
 /* Answer with @content, of malloc, which is taken over; @content_type is static. */
 void answer_content(struct admin_request *request, uint16_t status, struct span content_type,
                     char *content, size_t content_bytes);
-
-/* The same in one line. */
-void answer_compact_json(struct admin_request *request, uint16_t status, json_t *json);
 
 /* Of request->page, as the client takes it. */
 const struct page_body *request_page_body(const struct admin_request *request);

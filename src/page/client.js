@@ -132,8 +132,9 @@ async function follow(onOpen, onLine, abort) {
       }
       throw problemOf(answer.status, await answer.text());
     }
-    alive();
+    clearTimeout(timer); /* what is read first may take its time on a slow line */
     await onOpen();
+    alive();
     await readLines(answer, onLine, alive);
   } finally {
     clearTimeout(timer);

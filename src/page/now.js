@@ -42,21 +42,14 @@ function ringOf(answer, nMax) {
   return ring;
 }
 
-const less = (now, before) => now.map((n, i) => Math.max(0, n - (before?.[i] ?? 0)));
-
-/* What was counted from the line @before to the line @now. */
-function stepBetween(before, now) {
-  const lines = (name) => {
-    const old = new Map(before[name].map(([key, ...numbers]) => [key, numbers]));
-    return new Map(now[name].map(([key, ...numbers]) => [key, less(numbers, old.get(key) ?? numbers)]));
-  };
-  const values = less(now.values, before.values);
-  values[VALUES.indexOf("connections")] = now.values[VALUES.indexOf("connections")];
+/* The step that a line has. */
+function stepOf({step}) {
+  const lines = (list) => new Map(list.map(([name, ...numbers]) => [name, numbers]));
   return {
-    values: Object.fromEntries(VALUES.map((name, i) => [name, values[i]])),
-    latency: less(now.latency, before.latency),
-    routes: lines("routes"),
-    limits: lines("limits"),
+    values: Object.fromEntries(VALUES.map((name, i) => [name, step.values[i]])),
+    latency: step.latency,
+    routes: lines(step.routes),
+    limits: lines(step.limits),
   };
 }
 
@@ -424,10 +417,14 @@ export function nowView() {
 
   function take(line) {
     const time = Date.parse(line.time);
-    const nSteps = Math.min(line.second - latest.second, FINE_STEPS);
-    for (let i = 1; i <= nSteps; i++) { /* of lines that did not come the last step has all */
-      const step = stepBetween(i < nSteps ? line : latest, line);
-      push(fine, step, time - (nSteps - i) * 1000);
+    if (line.second > latest.second + 1) { /* lines did not come: the process has their steps */
+      latest = line;
+      quietly(readHistory)();
+      return;
+    }
+    if (line.second === latest.second + 1 && line.step !== null) {
+      const step = stepOf(line);
+      push(fine, step, time);
       coarsePart.push(step);
       if (coarsePart.length >= coarse.stepS) {
         push(coarse, sumOf(coarsePart), time);
@@ -440,6 +437,17 @@ export function nowView() {
     latest = line;
   }
 
+  async function readHistory() {
+    const answer = await ask("/v1/history");
+    edges = answer.latency_edges_us;
+    fine = ringOf(answer.fine, FINE_STEPS);
+    coarse = ringOf(answer.coarse, COARSE_STEPS);
+    coarsePart = fine.steps.slice(fine.steps.length - Math.round((fine.end - coarse.end) / 1000))
+      .slice(1 - coarse.stepS);
+    latest = answer.now;
+    draw();
+  }
+
   return {
     elements: [
       element("div", "row", label, all), cards, focused,
@@ -449,14 +457,7 @@ export function nowView() {
       section("Routes", routes), section("Limits", limits), store, servers, certificates, reloads,
     ],
     async onOpen() {
-      const answer = await ask("/v1/history");
-      edges = answer.latency_edges_us;
-      fine = ringOf(answer.fine, FINE_STEPS);
-      coarse = ringOf(answer.coarse, COARSE_STEPS);
-      coarsePart = fine.steps.slice(fine.steps.length - Math.round((fine.end - coarse.end) / 1000))
-        .slice(1 - coarse.stepS);
-      latest = answer.now;
-      draw();
+      await readHistory();
       if (isShown) {
         begin();
       }

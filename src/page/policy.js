@@ -51,6 +51,7 @@ function common(a, b) {
 }
 
 const CONTEXT = 3;
+const AGAIN_MS = 1000;
 const MARKS = {same: "  ", removed: "- ", added: "+ "};
 
 /* The lines near a change, with "…" for the others. */
@@ -84,6 +85,8 @@ export function policyView(page) {
   outcome.setAttribute("role", "status");
   let generation = null;
   let isShown = false;
+  let isAsking = false;
+  let isStale = false; /* it has to be asked for again */
 
   reload.addEventListener("click", async () => {
     if (await page.confirm("Read the policy's file anew, and put it in force?", "Reload")) {
@@ -117,11 +120,24 @@ export function policyView(page) {
       return;
     }
     reload.hidden = !page.mayChange;
+    if (isAsking) {
+      isStale = true;
+      return;
+    }
+    isAsking = true;
+    isStale = false;
     let checked;
     try {
       checked = await ask("/v1/policy/check");
     } catch (problem) {
       said.replaceChildren(element("p", "problem", problem.message));
+      isStale = problem.status === 503; /* others ask, too: it is free soon */
+    }
+    isAsking = false;
+    if (isStale) {
+      setTimeout(draw, AGAIN_MS);
+    }
+    if (checked === undefined) {
       return;
     }
     const {errors, warnings, in_force: inForce, in_file: inFile, differs, file} = checked;

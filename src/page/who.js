@@ -50,6 +50,7 @@ export function whoView(page) {
   let timer = null;
   let isShown = false;
   let shownKey = null; /* that is looked up */
+  let nLookUps = 0;
 
   const top = element("div", "");
   const topProblem = element("div", "");
@@ -231,6 +232,7 @@ export function whoView(page) {
     if (text === "") {
       return;
     }
+    const number = ++nLookUps;
     shownKey = text;
     key.value = text;
     const fitting = limits.filter((rule) => fits(rule, text));
@@ -244,7 +246,10 @@ export function whoView(page) {
     }));
     const rows = found.filter(({state}) => state);
     const problems = found.filter(({problem}) => problem);
-    const denied = await lastDenied(text);
+    const denied = await lastDenied(new Set([text, ...rows.map(({state}) => state.key)]));
+    if (number !== nLookUps) {
+      return; /* another one was asked for meanwhile */
+    }
     result.replaceChildren(section(["State of ", element("code", "", text)],
       rows.length === 0 ? element("p", "problem", problems[0]?.problem.message ?? "No limit has such keys.")
         : table([
@@ -266,12 +271,12 @@ export function whoView(page) {
       page.mayChange ? "" : element("p", "quiet", "To change something, give a token that may.")));
   }
 
-  /* Lines of the keys denied most that are of @text, as an address or as a key. */
-  async function lastDenied(text) {
+  /* Lines of the keys denied most that are one of @texts, or have it as a part. */
+  async function lastDenied(texts) {
     try {
       const {top: rows} = await ask("/v1/top?n=1000&within=1h");
-      return rows.filter((row) => row.key === text || row.key.split(",").some((part) =>
-        part === text || part.slice(part.indexOf("=") + 1) === text));
+      return rows.filter((row) => texts.has(row.key) || row.key.split(",").some((part) =>
+        texts.has(part) || texts.has(part.slice(part.indexOf("=") + 1))));
     } catch {
       return [];
     }
@@ -315,6 +320,17 @@ export function whoView(page) {
     limit.value = limits.some((rule) => rule.name === chosen) ? chosen : "";
   }
 
+  /* The next one begins when this one has ended: a slow store is not asked more often. */
+  function again() {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      await drawTop();
+      if (isShown) {
+        again();
+      }
+    }, TOP_EVERY_MS);
+  }
+
   let generation = null;
 
   return {
@@ -344,12 +360,11 @@ export function whoView(page) {
       isShown = true;
       drawTop();
       drawBans();
-      clearInterval(timer);
-      timer = setInterval(drawTop, TOP_EVERY_MS);
+      again();
     },
     hide() {
       isShown = false;
-      clearInterval(timer);
+      clearTimeout(timer);
     },
   };
 }

@@ -14,7 +14,7 @@ const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter((li
 
 /* "sub=alice" lines as an object, with a list where a name comes again. */
 function claimsOf(text) {
-  const claims = {};
+  const claims = Object.create(null);
   for (const line of linesOf(text)) {
     const at = line.indexOf("=");
     const [name, value] = at < 0 ? [line, ""] : [line.slice(0, at), line.slice(at + 1)];

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.admin import POLICY, READ_TOKEN, Admin, addresses, bearer, is_problem
+from harness.admin import POLICY, READ_TOKEN, Admin, addresses, audit, bearer, is_problem
 from harness.client import Client
 from harness.wait import until
 
@@ -91,6 +91,8 @@ def test_a_file_is_compressed_where_that_is_asked_for_and_sent_once(admin):
     assert plain.get("ETag") != small.get("ETag") and plain.get("Vary") == "Accept-Encoding"
     for encoding, expected in (("gzip;q=0", plain), ("gzip; q=0.000", plain), ("GZIP", small), ("identity", plain)):
         assert admin.ask(path="/ui/chart.js", fields=[("Accept-Encoding", encoding)]).body == expected.body, encoding
+    for tags in (f'W/{plain.get("ETag")}', f'"a", {plain.get("ETag")}'):
+        assert admin.ask(path="/ui/chart.js", fields=[("If-None-Match", tags)]).status == 304, tags
     again = admin.ask(path="/ui/chart.js", fields=[("If-None-Match", plain.get("ETag"))])
     assert again.status == 304 and again.body == b"" and again.get("Content-Length") is None
     assert admin.ask(path="/ui/chart.js", fields=[("If-None-Match", small.get("ETag"))]).status == 200
@@ -107,6 +109,13 @@ def test_the_page_says_who_may_change(admin):
     others = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "empty")]
     assert admin.ask(path="/v1/access", fields=others).status == 403
     assert admin.ask(path="/ui/app.js", fields=others).status == 403
+
+
+def test_the_page_is_no_change_and_fills_no_log(proxy, admin):
+    for path in ("/ui/", "/ui/app.js", "/ui/none"):
+        admin.ask(path=path, fields=[("Via", "1.1 x")])
+    assert admin.ask("DELETE", "/v1/limits/per-client/keys/127.0.0.1", [bearer()]).status == 200
+    assert len(audit(proxy, 1)) == 1
 
 
 # --- the stream ---
@@ -126,7 +135,11 @@ def test_a_line_a_second_says_what_is_counted(proxy, admin):
     assert time.monotonic() - began < 2
     assert line["routes"][0] == ["a", 7, 2, 0, line["routes"][0][4]]
     assert ["per-client", 5, 2, 0] in line["limits"]
-    assert viewer.line()["second"] == line["second"] + 1
+    following = viewer.line()
+    assert following["second"] == line["second"] + 1
+    steps = [one["step"] for one in (line, following) if one["step"]]
+    assert [sum(step["values"][:5]) for step in steps if sum(step["values"][:5])] in ([7], [])
+    assert all(step["routes"][0][1] == sum(step["values"][:5]) for step in steps)
     history = admin.read("/v1/history")
     assert sum(step[0] for ring in history["fine"]["routes"][:1] for step in ring["steps"] if step) == 7
     assert history["now"]["values"][1:3] == [5, 2]

@@ -258,6 +258,7 @@ START_TEST(the_page_itself_needs_no_token)
 {
     static const struct story STORIES[] = {
         {REMOTE, "GET /ui/", HERE, 0},
+        {REMOTE, "GET /ui/", HERE WITH_READ_TOKEN, 0},
         {REMOTE, "GET /ui/app.js", HERE OF_PAGE, 0},
         {REMOTE, "GET /ui/", HERE "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n", 0},
         {REMOTE, "GET /ui/",
