@@ -11,10 +11,23 @@
 
 /* --- counters, since the start of the process --- */
 
+/* Numbers of lines, of one type. */
+struct line_numbers {
+    const uint64_t *u64; /* NULL: they are u32 */
+    const uint32_t *u32;
+    size_t width; /* of them in a line */
+};
+
+static uint64_t number_of(const struct line_numbers *numbers, size_t i)
+{
+    return numbers->u64 != NULL ? numbers->u64[i] : numbers->u32[i];
+}
+
 /* [[NAME, NUMBER …] …]: those with a line in the history, and as null all others. */
 static json_t *describe_lines(const struct busiest *busiest, const struct name_directory *names,
-                              const uint64_t *lines, size_t width)
+                              const struct line_numbers *numbers)
 {
+    const size_t width = numbers->width;
     json_t *list = json_array();
     for (size_t place = 0; place <= BUSIEST_OWN; place++) {
         if (place >= busiest->n_own && place != BUSIEST_OTHER) {
@@ -26,7 +39,7 @@ static json_t *describe_lines(const struct busiest *busiest, const struct name_d
                             ? json_null()
                             : json_of_span(name_directory_name(names, busiest->numbers[place])));
         for (size_t i = 0; i < width; i++) {
-            describe_append(&line, json_integer((json_int_t)lines[place * width + i]));
+            describe_append(&line, json_integer((json_int_t)number_of(numbers, place * width + i)));
         }
         describe_append(&list, line);
     }
@@ -127,29 +140,6 @@ static json_t *describe_tls(const struct meters *meters)
 
 /* --- a line --- */
 
-/* Each line's numbers of the latest complete step; null: all others'. */
-static json_t *describe_step_lines(const struct busiest *busiest,
-                                   const struct name_directory *names, const uint32_t *lines,
-                                   size_t width)
-{
-    json_t *list = json_array();
-    for (size_t place = 0; place <= BUSIEST_OWN; place++) {
-        if (place >= busiest->n_own && place != BUSIEST_OTHER) {
-            continue;
-        }
-        json_t *line = json_array();
-        const bool is_own = place != BUSIEST_OTHER;
-        const size_t number = is_own ? busiest->numbers[place] : 0;
-        describe_append(&line,
-                        is_own ? json_of_span(name_directory_name(names, number)) : json_null());
-        for (size_t i = 0; i < width; i++) {
-            describe_append(&line, json_integer(lines[place * width + i]));
-        }
-        describe_append(&list, line);
-    }
-    return list;
-}
-
 /* What was counted in the latest complete second; null: none is complete yet. */
 static json_t *describe_step(const struct history *history, const struct meters *meters)
 {
@@ -163,14 +153,12 @@ static json_t *describe_step(const struct history *history, const struct meters 
     for (size_t i = 0; i <= LATENCY_EDGES; i++) {
         describe_append(&latency, json_integer(step->latency[i]));
     }
+    const struct line_numbers routes = {.u32 = &step->routes[0][0], .width = HISTORY_ROUTE_VALUES};
+    const struct line_numbers limits = {.u32 = &step->limits[0][0], .width = HISTORY_LIMIT_VALUES};
     describe_set(&json, "values", describe_u64(step->values, HISTORY_VALUES));
     describe_set(&json, "latency", latency);
-    describe_set(&json, "routes",
-                 describe_step_lines(&history->routes, &meters->routes, &step->routes[0][0],
-                                     HISTORY_ROUTE_VALUES));
-    describe_set(&json, "limits",
-                 describe_step_lines(&history->limits, &meters->limits, &step->limits[0][0],
-                                     HISTORY_LIMIT_VALUES));
+    describe_set(&json, "routes", describe_lines(&history->routes, &meters->routes, &routes));
+    describe_set(&json, "limits", describe_lines(&history->limits, &meters->limits, &limits));
     return json;
 }
 
@@ -178,16 +166,16 @@ static void describe_history(const struct admin *admin, json_t **json)
 {
     const struct history *history = &admin->history;
     const struct meters *meters = admin->options.meters;
+    const struct line_numbers routes = {.u64 = &history->lines.routes[0][0],
+                                        .width = HISTORY_ROUTE_VALUES};
+    const struct line_numbers limits = {.u64 = &history->lines.limits[0][0],
+                                        .width = HISTORY_LIMIT_VALUES};
     describe_set(json, "second", json_integer((json_int_t)history->fine.last));
     describe_set(json, "step", describe_step(history, meters));
     describe_set(json, "values", describe_u64(history->values, HISTORY_VALUES));
     describe_set(json, "latency", describe_u64(history->latency, LATENCY_EDGES + 1));
-    describe_set(json, "routes",
-                 describe_lines(&history->routes, &meters->routes, &history->lines.routes[0][0],
-                                HISTORY_ROUTE_VALUES));
-    describe_set(json, "limits",
-                 describe_lines(&history->limits, &meters->limits, &history->lines.limits[0][0],
-                                HISTORY_LIMIT_VALUES));
+    describe_set(json, "routes", describe_lines(&history->routes, &meters->routes, &routes));
+    describe_set(json, "limits", describe_lines(&history->limits, &meters->limits, &limits));
 }
 
 static void describe_reload(const struct admin *admin, json_t **json)

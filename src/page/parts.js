@@ -50,6 +50,19 @@ export function list(...items) {
   return element("ul", "", ...items.map((item) => element("li", "", item)));
 }
 
+export function button(text, onClick) {
+  const made = element("button", "", text);
+  made.type = "button";
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+export function selectOf(options) {
+  const made = element("select", "");
+  made.append(...options.map((text) => element("option", "", text)));
+  return made;
+}
+
 /* An input with its label. */
 export function field(id, label, input, kind) {
   input.id = id;

@@ -1,7 +1,9 @@
 /* What if: what other numbers would have said to the requests of a log. */
 
 import {ask, upload} from "./client.js";
-import {count, drawCharts, dropCharts, duration, element, field, percent, section} from "./parts.js";
+import {
+  button, count, drawCharts, dropCharts, duration, element, field, percent, section, selectOf,
+} from "./parts.js";
 import {showReport} from "./report.js";
 
 const LOG_BYTES_MAX = 64 * 1024 * 1024;
@@ -22,8 +24,7 @@ export function whatIfView(page) {
   pasted.placeholder = "or paste its lines here";
   pasted.spellcheck = false;
   const limit = element("select", "");
-  const what = element("select", "");
-  what.append(...NUMBERS.map((name) => element("option", "", name)));
+  const what = selectOf(NUMBERS);
   const value = element("input", "");
   value.placeholder = "20/minute; empty: the policy as it is";
   const run = element("button", "", "Replay");
@@ -118,16 +119,8 @@ export function whatIfView(page) {
 
   /* --- a recording of this proxy's own requests --- */
 
-  function button(text, onClick) {
-    const made = element("button", "", text);
-    made.type = "button";
-    made.addEventListener("click", onClick);
-    return made;
-  }
-
   async function record() {
-    const seconds = element("select", "");
-    seconds.append(...["30", "60", "120", "300"].map((text) => element("option", "", text)));
+    const seconds = selectOf(["30", "60", "120", "300"]);
     if (await page.confirm("Record this proxy's own requests, in its memory, without their keys?", "Record",
       field("ask-seconds", "Seconds", seconds))) {
       await page.tell(said, ask("/v1/recording", {method: "POST", body: {seconds: Number(seconds.value)}}),

@@ -1,7 +1,9 @@
 /* Who is limited: the keys that are denied most, one key in all limits, and what may be done. */
 
 import {ask} from "./client.js";
-import {count, duration, element, field, list, percent, section, table} from "./parts.js";
+import {
+  button, count, duration, element, field, list, percent, section, selectOf, table,
+} from "./parts.js";
 
 const TOP = 20;
 const TOP_EVERY_MS = 2000;
@@ -10,19 +12,6 @@ const WITHIN = ["1m", "10m", "1h"];
 const moment = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
 const shownTime = (text) => moment.format(new Date(text));
 const shownMs = (ms) => (ms === null || ms === undefined ? "–" : duration(ms * 1000));
-
-function button(text, onClick) {
-  const made = element("button", "", text);
-  made.type = "button";
-  made.addEventListener("click", onClick);
-  return made;
-}
-
-function selectOf(options) {
-  const made = element("select", "");
-  made.append(...options.map((text) => element("option", "", text)));
-  return made;
-}
 
 /* The names of the parts that a key is written with: ["client.ip"] of client.ip=192.0.2.1, and
  * ["header#"] of a value that is shown by its hash. An address alone is client.ip. */

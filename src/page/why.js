@@ -1,7 +1,7 @@
 /* Why: what becomes of a request under the policy in force, and how full its limits are. */
 
 import {ask} from "./client.js";
-import {count, duration, element, field, list, section, table} from "./parts.js";
+import {count, duration, element, field, list, section, selectOf, table} from "./parts.js";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 const OUTCOMES = {
@@ -24,18 +24,15 @@ function claimsOf(text) {
 }
 
 export function whyView() {
-  const method = element("select", "");
-  method.append(...METHODS.map((name) => element("option", "", name)));
+  const method = selectOf(METHODS);
   const url = element("input", "code");
   url.value = "/";
   url.required = true;
   url.spellcheck = false;
   const from = element("input", "code");
   from.placeholder = "127.0.0.1";
-  const scheme = element("select", "");
-  scheme.append(...["as in the URL", "http", "https"].map((name) => element("option", "", name)));
-  const version = element("select", "");
-  version.append(...["HTTP/1.1", "HTTP/2"].map((name) => element("option", "", name)));
+  const scheme = selectOf(["as in the URL", "http", "https"]);
+  const version = selectOf(["HTTP/1.1", "HTTP/2"]);
   const headers = element("textarea", "");
   headers.placeholder = "X-Api-Key: k\nX-Forwarded-For: 198.51.100.7";
   headers.spellcheck = false;

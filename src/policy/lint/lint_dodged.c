@@ -464,16 +464,26 @@ static void check_route(struct lint *lint, struct probe *probe, const struct rou
     }
 }
 
-void lint_dodged_routes(struct lint *lint)
+/* NULL: no memory, as lint->no_memory says. */
+static struct probe *make_probe(struct lint *lint)
 {
-    const struct policy *policy = lint->policy;
     struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
     if (probe == NULL) {
         lint->no_memory = true;
+        return NULL;
+    }
+    probe->policy = lint->policy;
+    probe->steps = STEPS_MAX;
+    return probe;
+}
+
+void lint_dodged_routes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct probe *probe = make_probe(lint);
+    if (probe == NULL) {
         return;
     }
-    probe->policy = policy;
-    probe->steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes && probe->steps > 0; i++) {
         const struct route *route = &policy->routes[i];
         if (route->upstream != NULL && route->n_rules > 0 && route->match.n_paths > 0) {
@@ -755,13 +765,10 @@ static void warn_of_host(struct lint *lint, const struct route *route, const str
 void lint_dodged_hosts(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
+    struct probe *probe = make_probe(lint);
     if (probe == NULL) {
-        lint->no_memory = true;
         return;
     }
-    probe->policy = policy;
-    probe->steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
         const struct route_match *match = &route->match;
