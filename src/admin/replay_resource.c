@@ -12,7 +12,6 @@
 #include "admin/child_answer.h"
 #include "admin/child_arguments.h"
 #include "admin/internal.h"
-#include "admin/policy_change.h"
 #include "admin/resources.h"
 #include "base/clock.h"
 #include "http/values.h"
@@ -40,35 +39,30 @@ struct admin_replay {
 
 /* What is asked. */
 struct wish {
-    json_t *changed; /* the policy with other numbers; NULL: none is set */
-    unsigned n_changes;
-    bool is_recording; /* the log is the recording */
-    struct child_arguments options;
-    const char *problem; /* static; NULL: none */
+    bool is_recording;              /* the log is the recording */
+    struct child_arguments changes; /* of the policy in force: --set */
+    struct child_arguments options; /* what the log is */
+    const char *problem;            /* static; NULL: none */
 };
 
 static void wish_close(struct wish *wish)
 {
-    json_decref(wish->changed);
+    child_arguments_free(&wish->changes);
     child_arguments_free(&wish->options);
 }
 
 /* --- the query --- */
 
-static void take_parameter(struct wish *wish, const struct admin_request *request, struct span name,
-                           struct span value)
+static void take_parameter(struct wish *wish, struct span name, struct span value)
 {
-    if (span_equals(name, SPAN("format"))) {
+    if (span_equals(name, SPAN("set"))) {
+        child_arguments_add(&wish->changes, "--set=", value);
+    } else if (span_equals(name, SPAN("format"))) {
         child_arguments_add(&wish->options, "--format=", value);
     } else if (span_equals(name, SPAN("host"))) {
         child_arguments_add(&wish->options, "--host=", value);
     } else if (span_equals(name, SPAN("field"))) {
         child_arguments_add(&wish->options, "--field=", value);
-    } else if (span_equals(name, SPAN("set"))) {
-        wish->changed = wish->changed != NULL ? wish->changed : child_policy(request);
-        wish->options.no_memory = wish->options.no_memory || wish->changed == NULL;
-        wish->problem = wish->changed != NULL ? policy_change_apply(wish->changed, value) : NULL;
-        wish->n_changes++;
     } else if (span_equals(name, SPAN("source")) && span_equals(value, SPAN("recording"))) {
         wish->is_recording = true;
     } else {
@@ -95,9 +89,10 @@ static void read_wish(struct wish *wish, const struct admin_request *request)
             wish->problem = "a parameter is too long";
             return;
         }
-        take_parameter(wish, request, span_of(pair.data, equals), readings[0]);
+        take_parameter(wish, span_of(pair.data, equals), readings[0]);
     }
     wish->problem = wish->problem != NULL ? wish->problem : wish->options.problem;
+    wish->problem = wish->problem != NULL ? wish->problem : wish->changes.problem;
 }
 
 /* --- the child --- */
@@ -222,9 +217,8 @@ static void add_arguments(struct child_arguments *arguments, const struct wish *
     child_arguments_add(arguments, "--json", SPAN(""));
     child_arguments_add(arguments, "--memory=256MiB", SPAN(""));
     child_arguments_add(arguments, "--name=in force", SPAN(""));
-    if (wish->changed != NULL) {
-        child_arguments_add(arguments, "--name=changed", SPAN(""));
-        child_arguments_add(arguments, "--against=", span_of_text(child_file_path(1)));
+    for (size_t i = 0; i < wish->changes.n; i++) {
+        child_arguments_add(arguments, "", span_of_text(wish->changes.items[i]));
     }
     for (size_t i = 0; i < wish->options.n && !wish->is_recording; i++) {
         child_arguments_add(arguments, "", span_of_text(wish->options.items[i]));
@@ -237,15 +231,15 @@ static void add_arguments(struct child_arguments *arguments, const struct wish *
     child_arguments_add(arguments, "-", SPAN(""));
 }
 
-static enum status start_with_files(struct admin_request *request, struct wish *wish,
-                                    const int *files)
+static enum status start_with_file(struct admin_request *request, const struct wish *wish,
+                                   const int *file)
 {
     struct child_arguments arguments = {.n = 0};
     add_arguments(&arguments, wish, request->policy);
     const struct child_order order = {
         .arguments = arguments.items,
-        .files = files,
-        .n_files = wish->n_changes > 0 ? 2 : 1,
+        .files = file,
+        .n_files = 1,
         .has_input = true,
         .output_bytes_max = OUTPUT_BYTES_MAX,
         .memory_bytes = MEMORY_BYTES_MAX,
@@ -256,29 +250,21 @@ static enum status start_with_files(struct admin_request *request, struct wish *
         .context = request->admin->replay,
     };
     const enum status status =
-        arguments.no_memory || wish->options.no_memory
+        arguments.no_memory || wish->options.no_memory || wish->changes.no_memory
             ? STATUS_NO_MEMORY
             : child_start(&request->admin->children, &order, &request->admin->replay->child);
     child_arguments_free(&arguments);
     return status;
 }
 
-static enum status start(struct admin_request *request, struct wish *wish)
+static enum status start(struct admin_request *request, const struct wish *wish)
 {
-    int files[] = {child_file_of_json(child_policy(request)), -1};
-    enum status status = files[0] >= 0 ? STATUS_OK : STATUS_NO_MEMORY;
-    if (status == STATUS_OK && wish->changed != NULL) {
-        files[1] = child_file_of_json(json_incref(wish->changed));
-        status = files[1] >= 0 ? STATUS_OK : STATUS_NO_MEMORY;
+    const int file = child_file_of_json(child_policy(request));
+    if (file < 0) {
+        return STATUS_NO_MEMORY;
     }
-    if (status == STATUS_OK) {
-        status = start_with_files(request, wish, files);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        if (files[i] >= 0) {
-            child_file_close(files[i]);
-        }
-    }
+    const enum status status = start_with_file(request, wish, &file);
+    child_file_close(file);
     return status;
 }
 
@@ -304,7 +290,7 @@ static bool has_recording(void)
     return report.n_lines > 0;
 }
 
-static void begin(struct admin_request *request, struct wish *wish)
+static void begin(struct admin_request *request, const struct wish *wish)
 {
     if (!make_replay(request, wish) || start(request, wish) != STATUS_OK) {
         if (request->admin->replay != NULL) {
@@ -313,7 +299,7 @@ static void begin(struct admin_request *request, struct wish *wish)
         child_answer_not_started(request);
         return;
     }
-    answer_note(request, "changes=%u", wish->n_changes);
+    answer_note(request, "changes=%zu", wish->changes.n);
     request->on_piece = on_piece;
     request->on_body_end = on_body_end;
     request->on_gone = on_gone;

@@ -117,12 +117,16 @@ def test_changed_numbers_are_compared_with_those_in_force(proxy, admin, log, tmp
     expected = of_command(proxy.folder / "policy.yaml", log, "--against", changed)
     assert expected["changes"]["newly_denied"] > 0
     assert of_answer(ask(admin, log, path)) == expected
+    words = ("per-client.rate=30/minute", "per-client.burst=10", "stricter.shadow=false")
+    assert of_command(*(f"--set={word}" for word in words), proxy.folder / "policy.yaml", log) == expected
 
 
 @pytest.mark.parametrize("parameters, words", [
     ({"set": "none.rate=1/s"}, "no such limit"),
     ({"set": "per-client.key=global"}, "what can be set"),
     ({"set": "per-client.rate"}, "LIMIT.KEY=VALUE"),
+    ({"set": ["per-client.rate=1/s", "none.burst=1"]}, "--set none.burst=1: the policy has no such limit"),
+    ({"set": ["per-client.rate=1/s"] * 65}, "too many"),
     ({"set": "per-client.rate=fast"}, 'rate "fast"'),
     ({"set": "per-client.burst=0"}, "must be at least 1"),
     ({"set": "per-key.burst=5"}, "burst"),

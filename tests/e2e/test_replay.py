@@ -43,13 +43,49 @@ def replay_of_lines(tmp_path):
         result = program.command("replay", *options, *([] if raw else ["--json"]),
                                  str(tmp_path / "policy.yaml"), str(tmp_path / "access.log"))
         assert result.returncode == code, result.stderr
-        return result if raw else json.loads(result.stdout)
+        return result if raw or code != 0 else json.loads(result.stdout)
 
     return run
 
 
 def limit(report, name, side="policy"):
     return next(one for one in report[side]["limits"] if one["name"] == name)
+
+
+PLANS = HEAD + """
+limits:
+  per-client:
+    key: client.ip
+    algorithm: fixed_window
+    rate: [6/minute, 100/hour]
+    plan: header.user-agent
+    plans: {gold.eu: [3/minute, 100/hour]}
+defaults: {limits: [per-client]}
+routes: [{name: api, match: {path: /**}, upstream: api}]
+"""
+
+
+def test_numbers_are_changed_together_those_of_plans_too(replay):
+    def denied(*changes):
+        report = replay(PLANS, lines, *(f"--set={change}" for change in changes))
+        assert report["policy"]["denied"] == 7 and report["against"]["policy"] == "changed"
+        return report["against"]["denied"], report["changes"]["newly_denied"]
+
+    lines = [combined(START + i).replace("curl/7.88", "gold.eu") for i in range(10)]
+    assert denied("per-client.rate.1=1/minute") == (7, 0)  # of who has no plan
+    assert denied("per-client.plans.gold.eu.rate.1=2/minute") == (8, 1)
+    assert denied("per-client.plans.gold.eu.rate.1=9/minute", "per-client.plans.gold.eu.rate.2=4/hour") == (6, 0)
+    assert denied("per-client.shadow=true") == (0, 0)
+
+
+def test_a_number_that_cannot_be_set_is_an_error(replay):
+    for changes, words in (("none.rate=1/s",), "--set none.rate=1/s: the policy has no such limit"), \
+                          (("per-client.rate=fast",), '--set: rate "fast"'), \
+                          (("per-client.rate.2=1/s",), "no such rate"):
+        result = replay(ONE, [combined(START)], *(f"--set={change}" for change in changes), code=1)
+        assert words in result.stderr and "/proc/" not in result.stderr
+    result = replay(ONE, [combined(START)], "--set=per-client.rate=1/s", "--against=x", code=2)
+    assert "exclude each other" in result.stderr
 
 
 # --- it is right ---

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/command.h"
+#include "app/replay/policy_change.h"
 #include "app/replay/report.h"
 #include "base/clock.h"
 #include "http/target.h"
@@ -27,6 +28,8 @@ struct run_options {
     const char *policies[STATISTICS_SIDES_MAX];
     const char *names[STATISTICS_SIDES_MAX]; /* in the report; NULL: their paths */
     size_t n_policies;
+    const char *changes[POLICY_CHANGES_MAX]; /* that make the second policy of the first */
+    size_t n_changes;
     const char *html; /* path; NULL: none */
     bool is_json;
     size_t memory_bytes; /* 0: not said */
@@ -80,6 +83,17 @@ static bool read_name(void *context, const char *argument)
     return false;
 }
 
+static bool read_change(void *context, const char *argument)
+{
+    struct run_options *command = context;
+    if (command->n_changes == POLICY_CHANGES_MAX) {
+        fprintf(stderr, "sluice replay: --set %s: there are too many\n", argument);
+        return false;
+    }
+    command->changes[command->n_changes++] = argument;
+    return true;
+}
+
 static bool read_memory(void *context, const char *argument)
 {
     struct run_options *command = context;
@@ -116,6 +130,11 @@ static bool read_options(struct run_options *command, int argc, char **argv, int
          .argument = "POLICY",
          .help = "and a second policy: what changes for whom",
          .value = &command->policies[1]},
+        {.name = "set",
+         .argument = "LIMIT.KEY=VALUE",
+         .help = "in place of --against: the policy with another number; may be repeated",
+         .take = read_change,
+         .context = command},
         {.name = "format",
          .argument = "FORMAT",
          .help = "combined, json or logfmt; left out: as the first lines read",
@@ -156,8 +175,15 @@ static bool read_options(struct run_options *command, int argc, char **argv, int
         *status = command_usage(&REPLAY_COMMAND);
         return false;
     }
-    command->n_policies += command->policies[1] != NULL;
+    if (command->n_changes > 0 && command->policies[1] != NULL) {
+        fputs("sluice replay: --set and --against exclude each other\n", stderr);
+        *status = command_usage(&REPLAY_COMMAND);
+        return false;
+    }
     command->policies[0] = argv[first];
+    command->n_policies += command->policies[1] != NULL || command->n_changes > 0;
+    command->names[1] =
+        command->names[1] == NULL && command->n_changes > 0 ? "changed" : command->names[1];
     for (size_t i = 0; i < command->n_policies; i++) {
         command->names[i] = command->names[i] != NULL ? command->names[i] : command->policies[i];
     }
@@ -289,13 +315,23 @@ static int run_policies(struct run_options *command, struct replay *replay,
     return show(command, replay);
 }
 
+/* Load the policy of side @n; those before it are loaded. */
+static enum status load_side(const struct run_options *command, size_t n, uint64_t now_us,
+                             struct policy **policies)
+{
+    return n > 0 && command->n_changes > 0
+               ? policy_change_load(policies[0], command->policies[0], command->changes,
+                                    command->n_changes, now_us, &policies[n])
+               : load_policy_at(command->policies[n], now_us, &policies[n]);
+}
+
 static int run_replay(struct run_options *command, struct replay *replay)
 {
     struct policy *policies[STATISTICS_SIDES_MAX] = {NULL};
     int result = EXIT_FAILED;
     size_t n = 0;
-    while (n < command->n_policies && load_policy_at(command->policies[n], replay_start_us(replay),
-                                                     &policies[n]) == STATUS_OK) {
+    while (n < command->n_policies &&
+           load_side(command, n, replay_start_us(replay), policies) == STATUS_OK) {
         n++;
     }
     if (n == command->n_policies) {
@@ -335,6 +371,7 @@ const struct command REPLAY_COMMAND = {
     .summary = "report what a policy would have said to the requests of access logs",
     .notes = "LOG is a file, or - for standard input; several are merged by time.\n"
              "WHAT is time, client, method, path, request, host, status, duration, cost or\n"
-             "header.NAME.\n",
+             "header.NAME. KEY of LIMIT is rate, burst, rate.N, burst.N (of its N-th rate),\n"
+             "plans.PLAN, plans.PLAN.rate, plans.PLAN.burst, max_wait or shadow.\n",
     .run = replay_command,
 };
