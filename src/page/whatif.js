@@ -2,15 +2,44 @@
 
 import {ask, upload} from "./client.js";
 import {
-  button, count, drawCharts, dropCharts, duration, element, field, percent, section, selectOf,
+  button, count, drawCharts, dropCharts, duration, element, field, percent, section, selectOf, table,
 } from "./parts.js";
 import {showReport} from "./report.js";
 
 const LOG_BYTES_MAX = 64 * 1024 * 1024;
-const NUMBERS = ["rate", "burst", "max_wait", "shadow"]; /* what can be set of a limit */
+
+/* The rates of a limit or a plan, and their bursts where @has_burst, as {key, title, was}. Several
+ * are numbered. A burst that is not said is @burst, or else the rate's number. */
+function ratesOf(key, title, rates, hasBurst, burst) {
+  return rates.flatMap((item, i) => {
+    const [number, place] = rates.length > 1 ? [`.${i + 1}`, ` ${i + 1}`] : ["", ""];
+    const rate = String(item.rate ?? item);
+    const made = [{key: `${key}rate${number}`, title: `${title}rate${place}`, was: rate}];
+    if (hasBurst && rate !== "none") {
+      made.push({key: `${key}burst${number}`, title: `${title}burst${place}`,
+        was: String(item.burst ?? burst ?? rate.match(/^\d*/)[0])});
+    }
+    return made;
+  });
+}
+
+/* What can be changed of the limit @rule, of /v1/limits, which @file, the policy, writes out. */
+function numbersOf(rule, file) {
+  const written = file.limits?.[rule.name] ?? {rate: file.limit ?? []};
+  const hasBurst = rule.rates.some((rate) => rate.burst !== undefined);
+  const plans = Object.entries(written.plans ?? {}).flatMap(([name, rates]) =>
+    ratesOf(`plans.${name}.`, `plan ${name}, `, [rates].flat(), hasBurst));
+  const wait = rule.algorithm === "leaky_bucket" ? {max_wait: written.max_wait ?? "none"} : {};
+  const switches = file.limits ? {...wait, shadow: written.shadow ?? false} : {};
+  return [
+    ...ratesOf("", "", [written.rate].flat(), hasBurst, written.burst), ...plans,
+    ...Object.entries(switches).map(([key, was]) => ({key, title: key, was: String(was)})),
+  ];
+}
 
 export function whatIfView(page) {
-  let limits = [];
+  let numbers = new Map(); /* by limit, what can be changed of it */
+  const changes = new Map(); /* by LIMIT.KEY, {limit, number, is} */
   let file = null; /* a Blob with a name */
   let abort = null;
   let timer = null;
@@ -24,10 +53,13 @@ export function whatIfView(page) {
   pasted.placeholder = "or paste its lines here";
   pasted.spellcheck = false;
   const limit = element("select", "");
-  const what = selectOf(NUMBERS);
+  const what = element("select", "");
   const value = element("input", "");
-  value.placeholder = "20/minute; empty: the policy as it is";
-  const run = element("button", "", "Replay");
+  value.placeholder = "20/minute";
+  value.autocomplete = "off";
+  value.spellcheck = false;
+  const changed = element("div", "");
+  const run = button("Replay", () => replay(false));
   const cancel = element("button", "", "Cancel");
   cancel.type = "button";
   cancel.hidden = true;
@@ -62,12 +94,86 @@ export function whatIfView(page) {
   });
 
   const form = element("form", "", field("whatif-limit", "Limit", limit), field("whatif-what", "Number", what),
-    field("whatif-value", "Instead", value, "grow"), run, cancel);
+    field("whatif-value", "Instead", value, "grow"), element("button", "", "Change"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    replay(false);
+    addChange();
+    value.focus();
   });
+  limit.addEventListener("change", drawNumbers);
   cancel.addEventListener("click", () => abort?.abort());
+
+  /* --- the numbers that are changed --- */
+
+  function drawNumbers() {
+    const chosenKey = what.value;
+    const offered = numbers.get(limit.value) ?? [];
+    what.replaceChildren(...offered.map(({key, title, was}) => {
+      const option = element("option", "", `${title}: ${was}`);
+      option.value = key;
+      return option;
+    }));
+    what.value = offered.some(({key}) => key === chosenKey) ? chosenKey : offered[0]?.key ?? "";
+  }
+
+  function addChange() {
+    const is = value.value.trim();
+    const number = numbers.get(limit.value)?.find(({key}) => key === what.value);
+    value.value = "";
+    if (is === "" || number === undefined) {
+      return;
+    }
+    const place = `${limit.value}.${number.key}`;
+    if (is === number.was) {
+      changes.delete(place);
+    } else {
+      changes.set(place, {limit: limit.value, number, is});
+    }
+    drawChanges();
+  }
+
+  function putBack(places) {
+    places.forEach((place) => changes.delete(place));
+    drawChanges();
+    value.focus();
+  }
+
+  function drawChanges() {
+    const rows = [...changes].map(([place, change]) => ({place, ...change}));
+    changed.replaceChildren(rows.length === 0
+      ? element("p", "quiet", "No number is changed: the log is replayed under the policy in force.")
+      : table([
+        ["limit", "", (row) => row.limit],
+        ["number", "", (row) => row.number.title],
+        ["was", "", (row) => element("code", "", row.number.was)],
+        ["is", "", (row) => element("code", "", row.is)],
+        ["", "", (row) => {
+          const made = button("Put back", () => putBack([row.place]));
+          made.setAttribute("aria-label", `Put back ${row.limit}, ${row.number.title}`);
+          return element("span", "actions", made);
+        }],
+      ], rows, "Numbers that are changed"),
+    rows.length > 1 ? button("Put all back", () => putBack([...changes.keys()])) : "");
+  }
+
+  /* The numbers of the policy in force. Of what is changed stays what there still is. */
+  async function readNumbers() {
+    const [{limits}, file] = await Promise.all([ask("/v1/limits"), ask("/v1/policy")]);
+    numbers = new Map(limits.map((rule) => [rule.name, numbersOf(rule, file)]));
+    for (const [place, change] of changes) {
+      const number = numbers.get(change.limit)?.find(({key}) => key === change.number.key);
+      if (number === undefined || number.was === change.is) {
+        changes.delete(place);
+      } else {
+        change.number = number;
+      }
+    }
+    const chosenLimit = limit.value;
+    limit.replaceChildren(...limits.map((rule) => element("option", "", rule.name)));
+    limit.value = numbers.has(chosenLimit) ? chosenLimit : limits[0]?.name ?? "";
+    drawNumbers();
+    drawChanges();
+  }
 
   function setRunning(isRunning) {
     run.disabled = isRunning || !page.mayChange;
@@ -77,8 +183,8 @@ export function whatIfView(page) {
 
   function pathOf(isRecording) {
     const query = new URLSearchParams();
-    if (value.value.trim() !== "" && limit.value !== "") {
-      query.append("set", `${limit.value}.${what.value}=${value.value.trim()}`);
+    for (const [place, {is}] of changes) {
+      query.append("set", `${place}=${is}`);
     }
     if (isRecording) {
       query.set("source", "recording");
@@ -87,6 +193,7 @@ export function whatIfView(page) {
   }
 
   async function replay(isRecording) {
+    addChange(); /* that is typed, and not listed yet */
     if (!isRecording && file === null) {
       said.replaceChildren(element("p", "problem", "Choose a log first."));
       return;
@@ -160,14 +267,13 @@ export function whatIfView(page) {
   return {
     elements: [
       section("A log", drop, pasted, chosen),
-      section("Another number", form, needsToken, bar, said),
-      section("The requests of this proxy", recorded), report,
+      section("The requests of this proxy", recorded),
+      section("Other numbers", form, changed, needsToken, element("div", "row", run, cancel), bar, said), report,
     ],
     async onLine(line) {
       if (line.generation !== generation) {
         generation = line.generation;
-        ({limits} = await ask("/v1/limits").catch(() => ({limits})));
-        limit.replaceChildren(...limits.map((rule) => element("option", "", rule.name)));
+        await readNumbers().catch(() => { generation = null; });
       }
     },
     onAccess() {

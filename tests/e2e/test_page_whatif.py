@@ -1,0 +1,164 @@
+"""What if, in Chromium: several numbers at once, recordings of the proxy's own requests, long logs."""
+
+import json
+import threading
+import time
+
+from harness import program
+from harness.admin import READ_TOKEN, Admin, addresses
+from harness.client import Client
+from harness.wait import until
+from test_page_browser import browser, is_quiet, sign_in  # noqa: F401: browser is a fixture
+
+POLICY = """
+admin: {listen: 127.0.0.1:0, token: 0123456789abcdef0123456789abcdef, read_token: fedcba9876543210fedcba9876543210}
+log: off
+limits:
+  per-client: {key: client.ip, algorithm: fixed_window, align: first, rate: 60/hour}
+  per-key: {key: header.x-api-key, rate: [{rate: 10/hour, burst: 8}, 100/day], missing: skip}
+  tenants:
+    key: client.ip
+    algorithm: fixed_window
+    align: first
+    rate: 100/hour
+    plan: header.user-agent
+    plans: {gold: 50/hour, silver.eu: 20/hour}
+  at-once: {key: client.ip, algorithm: concurrency, rate: 5}
+routes:
+  - {name: items, match: {path: /a/**}, limits: [per-client, per-key, tenants, at-once], respond: {status: 200}}
+"""
+N_LONG = 200_000
+
+
+def line_of(i, client=0, agent="gold"):
+    return (f'192.0.2.{client} - - [28/Nov/2026:{i // 36000 % 24:02}:{i // 600 % 60:02}:{i // 10 % 60:02} +0000] '
+            f'"GET /a/{i % 9} HTTP/1.1" 200 5 "-" "{agent}"\n')
+
+
+def open_page(start, browser, token=None, log=None):
+    proxy = start(POLICY)
+    address = addresses(proxy)[0]
+    page = browser()
+    page.open(f"http://{address[0]}:{address[1]}/ui/#whatif")
+    page.wait_text("#connection", "ready")
+    sign_in(page, *([token] if token else []))
+    page.wait_text("#view-whatif", "No number is changed")
+    if log is not None:
+        page.one("#whatif-file").send_keys(str(log))
+    return proxy, Admin(address), page
+
+
+def choose(page, selector, text):
+    """Choose the option of a list that begins with @text; as a person does, so that the page hears of it."""
+    found = page.run("""
+        const list = document.querySelector(arguments[0]);
+        const option = [...list.options].find((one) => one.textContent.startsWith(arguments[1]));
+        if (option) { list.value = option.value; list.dispatchEvent(new Event("change", {bubbles: true})); }
+        return option !== undefined;
+    """, selector, text)
+    assert found, (selector, text, page.text(selector))
+
+
+def change(page, limit, number, value):
+    choose(page, "#whatif-limit", limit)
+    choose(page, "#whatif-what", number)
+    page.type("#whatif-value", value)
+    page.click("#view-whatif button", "Change")
+
+
+def changes(page):
+    """The rows of what is changed: limit, number, was, is."""
+    return page.run("return [...document.querySelectorAll('#view-whatif table')].filter((one) => one.caption.textContent ==="
+                    " 'Numbers that are changed').flatMap((one) => [...one.tBodies[0].rows])"
+                    ".map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
+
+
+def cards(page):
+    """The numbers of the report, by their names."""
+    return page.run("return Object.fromEntries([...document.querySelectorAll('#view-whatif .card')].map((card) =>"
+                    " [card.querySelector('span').firstChild.textContent, Number(card.querySelector('b').textContent.replaceAll(',', ''))]))")
+
+
+def of_command(proxy, log, *sets):
+    result = program.command("replay", "--json", *(f"--set={one}" for one in sets), str(proxy.folder / "policy.yaml"), str(log))
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_several_numbers_are_changed_together_and_put_back(start, browser, tmp_path):
+    log = tmp_path / "access.log"
+    log.write_text("".join(line_of(i, i % 3, ("gold", "silver.eu", "curl")[i % 3]) for i in range(240)))
+    proxy, _, page = open_page(start, browser, log=log)
+    offered = page.run("return [...document.querySelectorAll('#whatif-what option')].map((one) => one.textContent)")
+    assert offered == ["rate: 60/hour", "shadow: false"]
+    change(page, "per-client", "rate", "40/hour")
+    change(page, "per-key", "burst 1", "3")
+    change(page, "per-key", "rate 2", "50/day")
+    change(page, "tenants", "plan gold, rate", "30/hour")
+    change(page, "tenants", "plan silver.eu, rate", "10/hour")
+    change(page, "at-once", "rate", "2")
+    assert changes(page) == [
+        ["per-client", "rate", "60/hour", "40/hour"],
+        ["per-key", "burst 1", "8", "3"],
+        ["per-key", "rate 2", "100/day", "50/day"],
+        ["tenants", "plan gold, rate", "50/hour", "30/hour"],
+        ["tenants", "plan silver.eu, rate", "20/hour", "10/hour"],
+        ["at-once", "rate", "5", "2"],
+    ]
+    change(page, "per-client", "rate", "30/hour")  # another number for one that is changed
+    change(page, "at-once", "rate", "5")  # what it was
+    page.click("#view-whatif button[aria-label='Put back per-key, burst 1']")
+    assert [row[:2] + row[3:] for row in changes(page)] == [
+        ["per-client", "rate", "30/hour"], ["per-key", "rate 2", "50/day"], ["tenants", "plan gold, rate", "30/hour"],
+        ["tenants", "plan silver.eu, rate", "10/hour"]]
+    sets = ("per-client.rate=30/hour", "per-key.rate.2=50/day", "tenants.plans.gold.rate=30/hour",
+            "tenants.plans.silver.eu.rate=10/hour")
+    expected = of_command(proxy, log, *sets)
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "240 lines in", within=60)
+    shown = cards(page)
+    assert shown["denied by the first"] == expected["policy"]["denied"] > 0
+    assert shown["denied by the second"] == expected["against"]["denied"]
+    assert shown["newly denied"] == expected["changes"]["newly_denied"] > 0
+    page.click("#view-whatif button", "Put all back")
+    assert changes(page) == []
+    page.click("#view-whatif button", "Replay")
+    page.wait(lambda: cards(page).get("denied") == expected["policy"]["denied"], "the policy in force alone", within=60)
+    is_quiet(page)
+
+
+def test_numbers_are_changed_by_the_keyboard_alone(start, browser, tmp_path):
+    log = tmp_path / "access.log"
+    log.write_text("".join(line_of(i) for i in range(50)))
+    _, _, page = open_page(start, browser, log=log)
+    page.run("document.getElementById('whatif-limit').focus()")
+    page.keys("per-c", "TAB", "TAB", "7/hour", "ENTER")
+    assert changes(page) == [["per-client", "rate", "60/hour", "7/hour"]]
+    page.keys("TAB", "TAB", "TAB", "ENTER")  # Change, the table, which may be scrolled, Put back
+    assert changes(page) == []
+    page.keys("9/hour", "ENTER")  # where the focus was put
+    assert changes(page) == [["per-client", "rate", "60/hour", "9/hour"]]
+    page.keys(*["TAB"] * 4, "ENTER")  # Replay
+    page.wait_text("#view-whatif", "50 lines in", within=60)
+    assert cards(page)["newly denied"] == 41
+
+
+def test_a_number_that_is_none_is_refused_in_words(start, browser, tmp_path):
+    log = tmp_path / "access.log"
+    log.write_text(line_of(0))
+    _, _, page = open_page(start, browser, log=log)
+    change(page, "per-client", "rate", "fast")
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif .problem", 'rate "fast"')
+    assert "/proc/" not in page.text("#view-whatif")
+
+
+def test_numbers_follow_a_reload(start, browser):
+    proxy, admin, page = open_page(start, browser)
+    change(page, "per-client", "rate", "40/hour")
+    change(page, "tenants", "plan gold, rate", "30/hour")
+    path = proxy.folder / "policy.yaml"
+    path.write_text(path.read_text().replace("60/hour", "70/hour").replace("gold: 50/hour, ", ""))
+    admin.ask("POST", "/v1/reload", [("Content-Type", "application/json"),
+                                     ("Authorization", "Bearer 0123456789abcdef0123456789abcdef")], b"{}")
+    page.wait(lambda: changes(page) == [["per-client", "rate", "70/hour", "40/hour"]], "the numbers of the new policy")
