@@ -153,6 +153,21 @@ static void end_viewer(struct admin_connection *connection)
     connection->kept_line = NULL;
 }
 
+/* Read the next request, or close. */
+static void end_exchange(struct admin_connection *connection)
+{
+    end_viewer(connection);
+    if (connection->keep_alive) {
+        head_parser_reset(&connection->parser);
+        set_state(connection, STATE_IDLE);
+    } else {
+        stream_shutdown(&connection->stream);
+        connection->in_start = connection->in_end;
+        set_state(connection, STATE_LINGER);
+    }
+    stream_want_read(&connection->stream, true);
+}
+
 /* Send @line as a chunk: RFC 9112 section 7.1. STEP_GONE: the client is. */
 static enum step send_line(struct admin_connection *connection, struct span line)
 {
@@ -208,17 +223,8 @@ static enum step end_answer(struct admin_connection *connection)
     if (connection->request.is_stream && !connection->is_head) {
         return begin_stream(connection);
     }
-    end_viewer(connection);
     end_request(connection);
-    if (connection->keep_alive) {
-        head_parser_reset(&connection->parser);
-        set_state(connection, STATE_IDLE);
-    } else {
-        stream_shutdown(&connection->stream);
-        connection->in_start = connection->in_end;
-        set_state(connection, STATE_LINGER);
-    }
-    stream_want_read(&connection->stream, true);
+    end_exchange(connection);
     return STEP_ON;
 }
 
@@ -703,6 +709,19 @@ void admin_connection_send_line(struct admin_connection *connection, struct span
     if (!stream_is_blocked(&connection->stream)) {
         go_on(connection, send_line(connection, line));
     }
+}
+
+void admin_connection_end_stream(struct admin_connection *connection)
+{
+    static char last_chunk[] = "0\r\n\r\n";
+    struct iovec slice = {last_chunk, sizeof(last_chunk) - 1};
+    const bool is_chunked = connection->minor > 0;
+    if (stream_is_blocked(&connection->stream) ||
+        (is_chunked && stream_write(&connection->stream, &slice, 1) != STREAM_DONE)) {
+        admin_connection_free(connection);
+        return;
+    }
+    end_exchange(connection);
 }
 
 void admin_connection_await_head(struct admin_connection *connection)

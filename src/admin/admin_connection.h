@@ -87,6 +87,9 @@ void admin_connection_free(struct admin_connection *connection);
  * afterwards. */
 void admin_connection_send_line(struct admin_connection *connection, struct span line);
 
+/* In STATE_STREAM: end the answer. The connection may be freed. */
+void admin_connection_end_stream(struct admin_connection *connection);
+
 /* Give its client the time of a head for its first request. */
 void admin_connection_await_head(struct admin_connection *connection);
 

@@ -84,7 +84,7 @@ static void send_to_viewers(struct admin_listener *admin_listener, struct span l
             continue;
         }
         if (line.len == 0) {
-            admin_connection_free(connection);
+            admin_connection_end_stream(connection);
         } else {
             admin_connection_send_line(connection, line);
         }

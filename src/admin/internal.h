@@ -121,8 +121,8 @@ void admin_connections_leave(struct admin_listener *admin_listener);
 /* Close all connections of @admin_listener. */
 void admin_connections_close(struct admin_listener *admin_listener);
 
-/* Send @line to all viewers but those that have not taken the line before. An empty one closes
- * their connections: those that are still let in come again. */
+/* Send @line to all viewers but those that have not taken the line before. An empty one ends
+ * their answers: those that are still let in ask again. */
 void admin_viewers_send(struct admin *admin, struct span line);
 
 /* Whether a request that began under @policy is in progress at @admin_listener. */

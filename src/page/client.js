@@ -144,17 +144,15 @@ async function follow(onOpen, onLine, abort) {
 let current = null;
 
 /* Follow the stream for ever: onOpen() at each connection, onLine() for each line, onLost(problem)
- * when there is none. */
+ * when there is none. A stream that the proxy ends, as a reload does, is asked for again. */
 export async function live(onOpen, onLine, onLost) {
   for (let failures = 0; ; failures++) {
-    let problem = new Problem(0, "the proxy does not answer", null);
     current = new AbortController();
     try {
       await follow(async () => { failures = 0; await onOpen(); }, onLine, current);
     } catch (error) {
-      problem = error instanceof Problem ? error : problem;
+      onLost(error instanceof Problem ? error : new Problem(0, "the proxy does not answer", null));
     }
-    onLost(problem);
     await wait(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
   }
 }

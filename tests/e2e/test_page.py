@@ -42,7 +42,8 @@ class Viewer:
     def line(self):
         """The next line; None: the stream has ended."""
         size = self.reader.readline()
-        if size == b"":
+        if size in (b"", b"0\r\n"):
+            self.is_whole = size != b"" and self.reader.read(2) == b"\r\n"
             return None
         text = self.reader.read(int(size, 16) + 2)[:-2]
         assert text.endswith(b"\n") and text.count(b"\n") == 1
@@ -178,6 +179,9 @@ def test_with_another_policy_the_stream_ends_and_its_token_is_looked_at_again(pr
     policy.write_text(policy.read_text().replace(READ_TOKEN, "another-token-0123456789abcdef01"))
     proxy.signal(signal.SIGHUP)
     until(lambda: viewer.line() is None, "the end of the stream")
+    assert viewer.is_whole
+    viewer.client.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # the connection goes on
+    assert viewer.reader.readline().startswith(b"HTTP/1.1 200")
     viewer.close()
     assert Viewer(admin.address, [bearer(READ_TOKEN)]).status == 401
     assert Viewer(admin.address, [bearer("another-token-0123456789abcdef01")]).status == 200
