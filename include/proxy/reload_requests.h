@@ -5,16 +5,21 @@
 #define SLUICE_PROXY_RELOAD_REQUESTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "proxy/reload_changes.h"
 
 struct reload_requests;
 struct wakeup;
 
-enum { RELOAD_TEXT_BYTES = 8192 };
+enum {
+    RELOAD_TEXT_BYTES = 8192,
+    RELOADS_KEPT_MAX = 16, /* the latest, with what each has changed */
+};
 
 /* The result of the latest attempt that has ended. */
 struct reload_report {
@@ -30,6 +35,24 @@ struct reload_report {
     char text[RELOAD_TEXT_BYTES];
 };
 
+/* An attempt that has ended. */
+struct reload_record {
+    uint64_t number;
+    bool succeeded;
+    uint64_t ended_us;             /* us since the epoch */
+    uint64_t generation;           /* in force after it */
+    const char *because;           /* what asked for it; static */
+    struct reload_changes changes; /* none unless it succeeded */
+};
+
+/* The result of an attempt, to be reported. */
+struct reload_outcome {
+    bool succeeded;
+    struct span text;                     /* see struct reload_report */
+    const char *because;                  /* what asked for it; static */
+    const struct reload_changes *changes; /* NULL: none are known */
+};
+
 /* Call this when the first policy comes into force: its loaded_us is now. STATUS_NO_MEMORY. */
 MUST_USE enum status reload_requests_new(struct reload_requests **requests);
 /* NULL is a no-op. */
@@ -43,6 +66,11 @@ uint64_t reload_requests_ask(struct reload_requests *requests);
 
 void reload_requests_read(struct reload_requests *requests, struct reload_report *report);
 
+/* Copy the latest attempts that have ended to @records, of RELOADS_KEPT_MAX, the latest first.
+ * Returns how many there are. */
+size_t reload_requests_read_records(struct reload_requests *requests,
+                                    struct reload_record *records);
+
 /* Signal @wakeup whenever an attempt ends. It replaces the previous one and is borrowed until the
  * next call. NULL: signal none. */
 void reload_requests_listen(struct reload_requests *requests, struct wakeup *wakeup);
@@ -55,7 +83,7 @@ int reload_requests_fd(const struct reload_requests *requests);
 /* An attempt begins. It serves all requests made so far. */
 void reload_requests_begin(struct reload_requests *requests);
 
-/* The attempt has ended. @text: see struct reload_report. */
-void reload_requests_end(struct reload_requests *requests, bool succeeded, struct span text);
+/* The attempt has ended. */
+void reload_requests_end(struct reload_requests *requests, const struct reload_outcome *outcome);
 
 #endif /* SLUICE_PROXY_RELOAD_REQUESTS_H */

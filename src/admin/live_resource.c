@@ -184,6 +184,7 @@ static void describe_reload(const struct admin *admin, json_t **json)
     reload_requests_read(admin->options.requests, &report);
     describe_set(json, "generation", json_integer((json_int_t)report.generation));
     describe_set(json, "loaded", describe_timestamp(report.loaded_us));
+    describe_set(json, "reloads", json_integer((json_int_t)report.number));
     describe_set(json, "last_reload_failed", json_boolean(report.number > 0 && !report.succeeded));
 }
 

@@ -52,11 +52,62 @@ static json_t *describe(const struct reload_report *report)
     return json;
 }
 
+/* --- the latest attempts --- */
+
+static const char *const KINDS[] = {
+    [RELOAD_ADDED] = "added",
+    [RELOAD_REMOVED] = "removed",
+    [RELOAD_CHANGED] = "changed",
+    [RELOAD_REORDERED] = "reordered",
+};
+
+static json_t *describe_changes(const struct reload_changes *changes)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < changes->n && i < RELOAD_CHANGES_MAX; i++) {
+        const struct reload_change *change = &changes->items[i];
+        json_t *json = json_object();
+        describe_set(&json, "key", json_of_span(span_of_text(change->key)));
+        describe_set(&json, "change", json_string(KINDS[change->kind]));
+        if (change->kind == RELOAD_REMOVED || change->kind == RELOAD_CHANGED) {
+            describe_set(&json, "from", json_of_span(span_of_text(change->from)));
+        }
+        if (change->kind == RELOAD_ADDED || change->kind == RELOAD_CHANGED) {
+            describe_set(&json, "to", json_of_span(span_of_text(change->to)));
+        }
+        describe_append(&list, json);
+    }
+    return list;
+}
+
+static json_t *describe_record(const struct reload_record *record)
+{
+    const size_t n = record->changes.n;
+    json_t *json = json_object();
+    describe_set(&json, "number", json_integer((json_int_t)record->number));
+    describe_set(&json, "ended", describe_timestamp(record->ended_us));
+    describe_set(&json, "because", json_string(record->because));
+    describe_set(&json, "succeeded", json_boolean(record->succeeded));
+    describe_set(&json, "generation", json_integer((json_int_t)record->generation));
+    describe_set(&json, "changes", describe_changes(&record->changes));
+    describe_set(&json, "more_changes",
+                 json_integer(n > RELOAD_CHANGES_MAX ? (json_int_t)(n - RELOAD_CHANGES_MAX) : 0));
+    return json;
+}
+
 void reload_state_handle(struct admin_request *request)
 {
-    static struct reload_report report; /* large; of this thread alone */
+    static struct reload_report report; /* large, as the next; of this thread alone */
+    static struct reload_record records[RELOADS_KEPT_MAX];
     reload_requests_read(request->admin->options.requests, &report);
-    answer_json(request, 200, describe(&report));
+    const size_t n = reload_requests_read_records(request->admin->options.requests, records);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        describe_append(&list, describe_record(&records[i]));
+    }
+    json_t *json = describe(&report);
+    describe_set(&json, "reloads", list);
+    answer_json(request, 200, json);
 }
 
 /* --- asking --- */

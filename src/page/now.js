@@ -19,6 +19,8 @@ const FINE_STEPS = 120;
 const COARSE_STEPS = 360;
 const SERVERS_EVERY_MS = 2000;
 const CERTIFICATES_EVERY_MS = 60000;
+const RELOADS_SHOWN = 5;
+const CHANGES_SHOWN = 12; /* of a reload */
 
 const clock = new Intl.DateTimeFormat(undefined, {timeStyle: "medium"});
 const moment = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
@@ -93,6 +95,13 @@ function quantile(latency, edges, share) {
     left -= latency[i];
   }
   return edges.at(-1);
+}
+
+/* A change by a reload: of which key, and from what to what. */
+function changeShown({key, change, from, to}) {
+  const values = change === "changed" ? [element("code", "", from), " → ", element("code", "", to)]
+    : change === "reordered" ? ["the order"] : [change, " ", element("code", "", from ?? to)];
+  return element("span", "", element("code", "", key), ": ", ...values);
 }
 
 /* In three digits at most. */
@@ -381,11 +390,22 @@ export function nowView() {
 
   async function drawReload() {
     const reload = await ask("/v1/reload");
-    const said = (reload.messages ?? []).map((message) =>
-      (typeof message === "string" ? message : [message.severity, message.text].filter(Boolean).join(": ")));
     reloads.replaceChildren(section("Reloads", element("p", "",
       `${count(reload.successes)} of ${count(reload.attempts)} reloads since the start put another policy in force.`),
-    ...(said.length > 0 ? [list(...said)] : [])));
+    ...(reload.messages?.length > 0 ? [element("p", "", "The latest said:"), list(...reload.messages)] : []),
+    ...reload.reloads.slice(0, RELOADS_SHOWN).flatMap(reloadShown)));
+  }
+
+  /* A reload with what it has changed. */
+  function reloadShown({ended, because, succeeded, generation, changes, more_changes: more}) {
+    const rest = changes.length + more - CHANGES_SHOWN;
+    const items = changes.slice(0, CHANGES_SHOWN).map(changeShown);
+    return [
+      element("h3", "", `${moment.format(new Date(ended))} (${because}): ` +
+        (succeeded ? `generation ${count(generation)}` : "failed, and the policy stayed as it was")),
+      items.length > 0 ? list(...items, ...(rest > 0 ? [`and ${count(rest)} more`] : []))
+        : element("p", "quiet", succeeded ? "Nothing of the policy has changed." : ""),
+    ];
   }
 
   /* What cannot be had is left as it was: the connection is told of elsewhere. */
@@ -431,7 +451,7 @@ export function nowView() {
         coarsePart = [];
       }
     }
-    if (latest.generation !== line.generation && isShown) {
+    if (latest.reloads !== line.reloads && isShown) {
       quietly(drawReload)();
     }
     latest = line;

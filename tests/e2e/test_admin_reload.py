@@ -50,6 +50,32 @@ def test_a_reload_is_answered_when_it_has_ended(proxy, unix, tmp_path):
     assert 'path=/v1/reload status=200 outcome="generation 2"' in audit(proxy, 1)[0]
 
 
+def test_what_a_reload_has_changed_is_listed(proxy, unix, tmp_path):
+    assert unix.read("/v1/reload")["reloads"] == []
+    rewrite(proxy, policy_of(tmp_path, rate="7/hour", extra="upstreams: {u: {servers: 'http://127.0.0.1:9'}}"))
+    unix.change("POST", "/v1/reload")
+    rewrite(proxy, policy_of(tmp_path, rate="7/our"))
+    unix.change("POST", "/v1/reload", status=422)
+    more = ", ".join(f"l{i}: {{key: global, rate: {i + 1}/hour}}" for i in range(40))
+    text = policy_of(tmp_path, rate="7/hour").replace("limits: {a:", f"limits: {{{more}, a:")
+    rewrite(proxy, text.replace("limits: [a]", f"limits: [a, {', '.join(f'l{i}' for i in range(10))}]"))
+    unix.change("POST", "/v1/reload")
+    third, second, first = unix.read("/v1/reload")["reloads"]
+    assert [one["number"] for one in (first, second, third)] == [1, 2, 3]
+    assert first["succeeded"] is True and first["generation"] == 2
+    assert {"key": "limits.a.rate", "change": "changed", "from": "5/hour", "to": "7/hour"} in first["changes"]
+    assert {"key": "upstreams.u", "change": "added", "to": "servers: http://127.0.0.1:9"} in first["changes"]
+    assert second["succeeded"] is False and second["generation"] == 2 and second["changes"] == []
+    assert len(third["changes"]) == 32 and third["more_changes"] == 40 + 1 + 1 - 32
+    assert third["because"] == "it was asked for"
+    # A reload without a change, and no more than the latest 16.
+    for _ in range(15):
+        unix.change("POST", "/v1/reload")
+    reloads = unix.read("/v1/reload")["reloads"]
+    assert [one["number"] for one in reloads] == list(range(18, 2, -1))
+    assert reloads[0]["changes"] == [] and reloads[0]["more_changes"] == 0
+
+
 def test_a_policy_that_is_not_sound_is_told_and_the_one_before_stays(proxy, unix, tmp_path):
     rewrite(proxy, policy_of(tmp_path, rate="7/our"))
     answer = unix.ask("POST", "/v1/reload", [("Content-Type", "application/json")], b"{}")

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import signal
 
 import pytest
 
+from harness import reload
 from harness.admin import READ_TOKEN, TOKEN, Admin, addresses, audit
 from harness.browser import Browser
 from harness.wait import until
@@ -55,6 +57,13 @@ def sign_in(page, token=TOKEN):
 def is_quiet(page):
     said = [message for message in page.console()]
     assert said == [], said
+
+
+def reload_by_signal(proxy):
+    """Put the policy's file in force as it is now, or not if it has errors."""
+    n = reload.n_reloads(proxy)
+    proxy.signal(signal.SIGHUP)
+    reload.wait_for(proxy, n + 1)
 
 
 def totals(page):
@@ -295,6 +304,30 @@ def test_the_policy_is_shown_with_what_its_file_changes(start, browser):
     page.click("#ask-do")
     page.wait_text("#view-policy", "Generation 2 is in force.")
     page.wait_text("#view-policy", "it is in force")
+
+
+def test_what_a_reload_changed_is_shown_as_text(start, browser):
+    proxy, _, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#view-now", "0 of 0 reloads")
+    path = proxy.folder / "policy.yaml"
+    text = path.read_text()
+    more = "".join(f"  l{i}: {{key: global, rate: {i + 1}/hour}}\n" for i in range(20))
+    path.write_text(text.replace("60/hour", "30/hour").replace("{status: 204}", "{status: 404, body: \"<img src=x>\"}"))
+    reload_by_signal(proxy)
+    page.wait_text("#view-now", "1 of 1 reloads", within=5)
+    shown = page.text("#view-now")
+    assert "limits.per-client.rate: 60/hour → 30/hour" in shown, shown
+    assert "routes.rest.respond.body: added <img src=x>" in shown and page.all("#view-now img") == []
+    path.write_text(text.replace("routes:", f"{more}routes:"))
+    reload_by_signal(proxy)
+    page.wait_text("#view-now", "and 11 more", within=5)
+    path.write_text(text + "colour: blue\n")
+    reload_by_signal(proxy)
+    page.wait_text("#view-now", "failed, and the policy stayed as it was", within=5)
+    assert "colour" in page.text("#view-now")
+    is_quiet(page)
 
 
 def test_another_number_is_tried_on_a_log(start, browser, tmp_path):

@@ -10,6 +10,7 @@
 
 #include "admin/admin.h"
 #include "app/command.h"
+#include "app/serve/policy_changes.h"
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"
@@ -98,11 +99,18 @@ static void warn_of_unheeded(const struct policy *before, const struct policy *a
 
 /* --- the end --- */
 
-static void end(struct reload *reload, bool succeeded)
+/* @changes: NULL: the attempt has failed, or they are not known. */
+static void end(struct reload *reload, bool succeeded, const struct reload_changes *changes)
 {
+    const struct reload_outcome outcome = {
+        .succeeded = succeeded,
+        .text = span_of(reload->text, reload->text_bytes),
+        .because = reload->why,
+        .changes = changes,
+    };
     reload->has_failed = !succeeded;
     meters_note_reload(reload->meters, succeeded, clock_wall_us());
-    reload_requests_end(reload->requests, succeeded, span_of(reload->text, reload->text_bytes));
+    reload_requests_end(reload->requests, &outcome);
     free(reload->text);
     reload->text = NULL;
     reload->text_bytes = 0;
@@ -112,7 +120,7 @@ static void fail(struct reload *reload, const char *because)
 {
     log_error(MODULE, "not reloaded: the policy stays as it is", "file=%s because=\"%s\"",
               reload->path, because);
-    end(reload, false);
+    end(reload, false, NULL);
 }
 
 /* Also add @because to the text for the requester: the loader has not reported it. */
@@ -257,6 +265,7 @@ bool reload_begin(struct reload *reload, const char *why)
 
 static void succeed(struct reload *reload)
 {
+    static struct reload_changes changes; /* large; of this thread alone */
     const struct policy *before = reload->now->policy;
     const struct policy *after = reload->next->policy;
     active_policy_publish(reload->next);
@@ -282,10 +291,11 @@ static void succeed(struct reload *reload)
              "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
              reload->why, after->n_routes, after->n_limits, after->n_upstreams,
              (unsigned long long)((clock_monotonic_us() - reload->begun_us) / 1000));
+    const bool is_known = policy_changes_find(before, after, &changes) == STATUS_OK;
     active_policy_release(reload->now);
     reload->now = reload->next;
     reload->next = NULL;
-    end(reload, true);
+    end(reload, true, is_known ? &changes : NULL);
 }
 
 bool reload_go_on(struct reload *reload)

@@ -10,9 +10,10 @@
 #include "net/loop.h"
 
 struct reload_requests {
-    pthread_mutex_t lock;        /* guards what follows, but the fd */
-    uint64_t n_begun;            /* attempts */
-    struct reload_report report; /* of the latest attempt that has ended */
+    pthread_mutex_t lock;                           /* guards what follows, but the fd */
+    uint64_t n_begun;                               /* attempts */
+    struct reload_report report;                    /* of the latest attempt that has ended */
+    struct reload_record records[RELOADS_KEPT_MAX]; /* a ring: that of @number at number % size */
     struct wakeup *listener;
     int fd; /* an eventfd */
 };
@@ -61,6 +62,18 @@ void reload_requests_read(struct reload_requests *requests, struct reload_report
     pthread_mutex_unlock(&requests->lock);
 }
 
+size_t reload_requests_read_records(struct reload_requests *requests, struct reload_record *records)
+{
+    pthread_mutex_lock(&requests->lock);
+    const uint64_t last = requests->report.number;
+    const size_t n = last < RELOADS_KEPT_MAX ? (size_t)last : RELOADS_KEPT_MAX;
+    for (size_t i = 0; i < n; i++) {
+        records[i] = requests->records[(last - i) % RELOADS_KEPT_MAX];
+    }
+    pthread_mutex_unlock(&requests->lock);
+    return n;
+}
+
 void reload_requests_listen(struct reload_requests *requests, struct wakeup *wakeup)
 {
     pthread_mutex_lock(&requests->lock);
@@ -82,8 +95,25 @@ void reload_requests_begin(struct reload_requests *requests)
     pthread_mutex_unlock(&requests->lock);
 }
 
-void reload_requests_end(struct reload_requests *requests, bool succeeded, struct span text)
+static void keep_record(struct reload_requests *requests, const struct reload_outcome *outcome)
 {
+    const struct reload_report *report = &requests->report;
+    struct reload_record *record = &requests->records[report->number % RELOADS_KEPT_MAX];
+    record->number = report->number;
+    record->succeeded = report->succeeded;
+    record->ended_us = report->ended_us;
+    record->generation = report->generation;
+    record->because = outcome->because;
+    record->changes.n = 0;
+    if (outcome->changes != NULL) {
+        record->changes = *outcome->changes;
+    }
+}
+
+void reload_requests_end(struct reload_requests *requests, const struct reload_outcome *outcome)
+{
+    const struct span text = outcome->text;
+    const bool succeeded = outcome->succeeded;
     pthread_mutex_lock(&requests->lock);
     struct reload_report *report = &requests->report;
     const size_t len = text.len < sizeof(report->text) ? text.len : sizeof(report->text) - 1;
@@ -98,6 +128,7 @@ void reload_requests_end(struct reload_requests *requests, bool succeeded, struc
     }
     memcpy(report->text, len > 0 ? text.data : "", len);
     report->text[len] = '\0';
+    keep_record(requests, outcome);
     if (requests->listener != NULL) {
         wakeup_signal(requests->listener);
     }
