@@ -63,6 +63,10 @@ struct address address_mask(struct address address, uint8_t bits);
  * have (CLIENT_IPV6_BITS). */
 struct address address_of_client(const struct address *address);
 
+/* The client address @n after @address: of IPv4 the address, of IPv6 that in the /64. False: there
+ * is none; *sum is then unchanged. */
+MUST_USE bool address_add(const struct address *address, uint32_t n, struct address *sum);
+
 bool address_equals(const struct address *a, const struct address *b);
 
 /* Whether @prefix covers @address. Always false if the families differ. */

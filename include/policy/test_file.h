@@ -30,9 +30,10 @@ struct test_position {
 enum test_verdict {
     TEST_VERDICT_UNSAID,
     TEST_ALLOWED,
-    TEST_DENIED,    /* by a limit */
+    TEST_DENIED,    /* by a limit, or a ban of it */
     TEST_REFUSED,   /* 4xx: refused before limits are checked */
     TEST_UNDECIDED, /* 503: no decision could be made */
+    TEST_BANNED,    /* by a ban */
 };
 
 /* Values that may be given; node is NULL: not given. */
@@ -77,6 +78,7 @@ struct test_expect {
     enum test_verdict verdict;
     struct test_number allowed; /* of its requests */
     struct test_number denied;
+    struct test_number banned; /* those that a ban has denied */
     struct test_number status;
     struct test_number grpc; /* of a gRPC call by HTTP/2 that sluice answers */
     struct test_name limit;
@@ -106,6 +108,7 @@ struct test_step {
     struct field *fields; /* ids are not filled */
     size_t n_fields;
     struct address from;
+    uint32_t clients; /* that send the requests in turn: from, and those after it */
     bool is_http2;
     const struct tls_client *tls;    /* NULL: over plain HTTP */
     const struct given_token *token; /* NULL: none */

@@ -20,6 +20,10 @@
 struct address client_address_find(const struct policy *policy, const struct address *peer,
                                    const struct head *request);
 
+/* Whether @client, which client_address_find() has found or whose family is ADDRESS_NONE, stands
+ * for one client: it is known, and no trusted proxy. */
+bool client_address_is_own(const struct policy *policy, const struct address *client);
+
 /* The field that names the client of a @request from a trusted proxy: X-Forwarded-For if it has a
  * member, else Forwarded. */
 enum field_id client_address_field(const struct head *request);

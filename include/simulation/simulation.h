@@ -1,9 +1,9 @@
 /* A simulation of the proxy under a given clock: its answer to a request at a given time.
  *
- * Matcher, admission, settlement, the algorithms and the embedded store are those of the proxy. No
- * request is forwarded and no clock is read: the caller passes the upstream's answer and its
- * duration with the request. Requests end as time passes: slots are renewed and released, costs are
- * corrected. Not thread-safe. */
+ * Matcher, admission, settlement, the algorithms, the embedded store and the bans that limits set
+ * are those of the proxy. No request is forwarded and no clock is read: the caller passes the
+ * upstream's answer and its duration with the request. Requests end as time passes: slots are
+ * renewed and released, costs are corrected, offences are counted. Not thread-safe. */
 
 #ifndef SLUICE_SIMULATION_SIMULATION_H
 #define SLUICE_SIMULATION_SIMULATION_H
@@ -18,6 +18,7 @@
 #include "http/head.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
+#include "store/ban_growth.h"
 #include "store/memory_store.h"
 
 struct simulation;
@@ -45,7 +46,7 @@ enum simulation_verdict {
     SIMULATION_UNDECIDED, /* 503: the embedded store is full, and the policy says deny */
     SIMULATION_FREE,      /* no limit applies */
     SIMULATION_ALLOWED,
-    SIMULATION_DENIED, /* 429, or the limit's status */
+    SIMULATION_DENIED, /* 429, or the limit's status; by a ban: see simulation_is_banned() */
 };
 
 /* The outcome of a request if it is admitted. */
@@ -68,6 +69,13 @@ struct simulation_answer {
     const struct admission *admission; /* NULL: no decision was made */
     uint64_t wait_us;                  /* delay before it is forwarded */
 };
+
+/* Whether a ban has denied the request. */
+static inline bool simulation_is_banned(const struct simulation_answer *answer)
+{
+    return answer->verdict == SIMULATION_DENIED && answer->admission->lacked == NULL &&
+           answer->admission->decision.source == DECISION_BAN;
+}
 
 /* STATUS_NO_MEMORY; STATUS_INVALID: fewer bytes than the embedded store needs. */
 MUST_USE enum status simulation_new(const struct simulation_options *options,
@@ -95,6 +103,10 @@ MUST_USE enum status simulation_ask(struct simulation *simulation, uint64_t now_
 
 /* Keys, evictions and overflows of the embedded store. */
 void simulation_count(const struct simulation *simulation, struct memory_store_counters *counters);
+
+/* What became of the bans that were due of the rule whose first limit has index @limit: their
+ * number by enum ban_result. NULL: no limit of the policy bans. */
+const uint64_t *simulation_bans(const struct simulation *simulation, size_t limit);
 
 /* Number of requests that ended early because SIMULATION_OPEN_MAX were in flight. */
 uint64_t simulation_early_ends(const struct simulation *simulation);

@@ -39,6 +39,7 @@ struct ban_growth {
     struct span identity;
     uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity */
     struct span reason;                /* the start of it: ", strike N" is added */
+    uint64_t wall_us;                  /* now, since the epoch */
 
     /* The answer. status: STATUS_OK, and the rest is set; _NOT_FOUND: the key has a ban or an
      * exemption already; _FULL; others as for an admin operation. */

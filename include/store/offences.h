@@ -42,6 +42,9 @@ struct offences;
 MUST_USE enum status offences_new(struct offences **offences);
 void offences_free(struct offences *offences); /* NULL is a no-op */
 
+/* Before the first key: let the same keys give way in every run. Not where clients choose keys. */
+void offences_make_repeatable(struct offences *offences);
+
 /* Count an offence of @key of @limit, its name, at @now_us (monotonic). At most @bans_per_minute
  * bans are due in a minute of the process, and none of a limit while more than a fifth of the keys
  * that it has served within OFFENCE_MEMORY_US, if they are OFFENCE_SERVED_MIN or more, had at least

@@ -205,6 +205,25 @@ struct address address_of_client(const struct address *address)
     return address->family == ADDRESS_IPV6 ? address_mask(*address, CLIENT_IPV6_BITS) : *address;
 }
 
+bool address_add(const struct address *address, uint32_t n, struct address *sum)
+{
+    const size_t n_bytes = address->family == ADDRESS_IPV4 ? 4 : 8; /* of IPv6 the /64 */
+    struct address added = *address;
+    uint64_t carry = n;
+    if (address->family == ADDRESS_NONE) {
+        return false;
+    }
+    for (size_t i = n_bytes; i > 0; i--) {
+        carry += added.bytes[i - 1];
+        added.bytes[i - 1] = (uint8_t)carry;
+        carry >>= 8;
+    }
+    if (carry == 0) {
+        *sum = address_of_bytes((enum address_family)added.family, added.bytes);
+    }
+    return carry == 0;
+}
+
 bool address_equals(const struct address *a, const struct address *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;

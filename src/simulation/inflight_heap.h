@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/compiler.h"
 #include "base/memory.h"
 #include "proxy/admission.h"
@@ -21,6 +22,7 @@ struct simulation_case {
     uint64_t renew_us; /* interval between renewals of its slots */
     struct admission admission;
     struct outcome outcome;
+    struct address client;
     struct arena arena; /* of the path and the keys */
     char memory[SIMULATION_TEXT_BYTES];
     struct simulation_case *next; /* while it is free */

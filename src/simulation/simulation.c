@@ -1,6 +1,7 @@
 /* One request under a given clock.
  *
  * evaluation ─► embedded store ─► admitted: its end is scheduled, and settled when it is due
+ *           └─► banned: denied     └─► denied, or over: offences are counted, bans are set
  *
  * Failures, each with the proxy's answer: refused by request_evaluate(), denied (429), no room in
  * the store (503). */
@@ -11,7 +12,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "policy/cost.h"
+#include "proxy/ban_offences.h"
 #include "proxy/request_evaluate.h"
 #include "proxy/settlement.h"
 #include "simulation/inflight_heap.h"
@@ -25,6 +28,10 @@ struct simulation {
     uint64_t next_slot;
     uint64_t n_early_ends;
     struct inflight_heap inflight;
+
+    struct bans *bans; /* NULL: no limit bans */
+    struct bans_view bans_view;
+    uint64_t (*n_bans)[BAN_RESULTS]; /* by the index of the rule's first limit */
 
     struct evaluation evaluation; /* of the request that is being asked for */
 };
@@ -48,6 +55,23 @@ static enum memory_full full_of(enum store_full full)
     return MEMORY_FULL_OVERFLOW;
 }
 
+/* Make what counts offences and holds bans, if a limit bans. */
+static enum status make_bans(struct simulation *simulation)
+{
+    const struct policy *policy = simulation->options.policy;
+    bans_view_init(&simulation->bans_view, NULL);
+    if (!policy->has_bans) {
+        return STATUS_OK;
+    }
+    simulation->n_bans = calloc(policy->n_limits, sizeof(simulation->n_bans[0]));
+    if (simulation->n_bans == NULL || bans_new(policy->max.bans, &simulation->bans) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    offences_make_repeatable(bans_offences(simulation->bans));
+    bans_view_init(&simulation->bans_view, simulation->bans);
+    return STATUS_OK;
+}
+
 enum status simulation_new(const struct simulation_options *options, struct simulation **simulation)
 {
     struct simulation *made = calloc(1, sizeof(*made));
@@ -63,9 +87,14 @@ enum status simulation_new(const struct simulation_options *options, struct simu
     };
     made->options = *options;
     made->next_slot = 1;
-    const enum status status = memory_store_new(&memory, &made->store);
+    enum status status = memory_store_new(&memory, &made->store);
     if (status != STATUS_OK) {
         free(made);
+        return status;
+    }
+    status = make_bans(made);
+    if (status != STATUS_OK) {
+        simulation_free(made);
         return status;
     }
     *simulation = made;
@@ -76,17 +105,82 @@ void simulation_free(struct simulation *simulation)
 {
     if (simulation != NULL) {
         inflight_heap_close(&simulation->inflight);
+        bans_view_close(&simulation->bans_view);
+        bans_free(simulation->bans);
+        free(simulation->n_bans);
         store_free(simulation->store);
         free(simulation);
     }
 }
 
+/* --- bans --- */
+
+static enum ban_result set_ban(struct simulation *simulation, const struct limit_rule *rule,
+                               struct span key)
+{
+    char bytes[BAN_REASON_BYTES_MAX];
+    struct text reason = text_of(bytes, sizeof(bytes));
+    struct ban_growth growth = {.bans = simulation->bans, .wall_us = simulation->now_us};
+    ban_offences_describe(simulation->options.policy, rule, key, &reason, &growth);
+    if (ban_growth_start(&growth, simulation->now_us) == STORE_ANSWERED && /* at once */
+        growth.status == STATUS_OK) {
+        return rule->ban.shadow ? BAN_IS_SHADOW : BAN_IS_SET;
+    }
+    return growth.status == STATUS_NOT_FOUND ? BAN_RESULTS /* the key is banned already */
+                                             : BAN_HAS_FAILED;
+}
+
+static void on_offence(void *context, const struct limit_rule *rule, struct span key,
+                       enum offence_result result)
+{
+    struct simulation *simulation = context;
+    enum ban_result ban = BAN_RESULTS;
+    switch (result) {
+    case OFFENCE_COUNTED:
+        break;
+    case OFFENCE_BANS:
+        ban = set_ban(simulation, rule, key);
+        break;
+    case OFFENCE_TOO_MANY:
+        ban = BAN_IS_TOO_MANY;
+        break;
+    case OFFENCE_LIMIT_IS_WRONG:
+        ban = BAN_LIMIT_IS_WRONG;
+        break;
+    }
+    if (ban != BAN_RESULTS) {
+        simulation->n_bans[rule->limits[0].index][ban]++;
+    }
+}
+
+/* The request of @over is over. */
+static void note_offences(struct simulation *simulation, const struct simulation_case *over)
+{
+    const struct ban_offences offences = {
+        .policy = simulation->options.policy,
+        .bans = simulation->bans,
+        .client = &over->client,
+        .now_us = simulation->now_us,
+        .on_offence = on_offence,
+        .context = simulation,
+    };
+    if (simulation->bans != NULL) {
+        ban_offences_note(&offences, &over->admission, &over->outcome);
+    }
+}
+
 /* --- as time passes --- */
+
+static void settle(struct simulation *simulation, struct simulation_case *over)
+{
+    note_offences(simulation, over);
+    settlement_make(&over->admission, &over->outcome, simulation->store);
+}
 
 static void end(struct simulation *simulation, struct simulation_case *ended)
 {
     simulation->now_us = ended->end_us > simulation->now_us ? ended->end_us : simulation->now_us;
-    settlement_make(&ended->admission, &ended->outcome, simulation->store);
+    settle(simulation, ended);
     inflight_heap_give_back(&simulation->inflight, ended);
 }
 
@@ -124,6 +218,8 @@ static void evaluate(struct simulation *simulation, const struct simulation_clie
             {
                 .policy = simulation->options.policy,
                 .wall_us = simulation->now_us,
+                .bans = bans_view_if_any(&simulation->bans_view),
+                .now_us = simulation->now_us,
                 .first_slot = simulation->next_slot,
                 .left_out = simulation->options.left_out,
                 .tenant_plan = client->tenant_plan,
@@ -142,6 +238,7 @@ static void evaluate(struct simulation *simulation, const struct simulation_clie
         (struct address){.family = ADDRESS_NONE}; /* of a head that is not read */
     simulation->next_slot += LIMITS_PER_ROUTE_MAX;
     request_evaluate(&context, head, &client->peer, evaluation);
+    open->client = evaluation->view.client;
 }
 
 static void read_cost(const struct cost_spec *cost, const struct simulation_future *future,
@@ -184,6 +281,9 @@ static bool has_an_end(const struct admission *admission, const struct outcome *
 {
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct limit_rule *rule = admission->rules[i];
+        if (rule->ban.after > 0) {
+            return true;
+        }
         if (admission->charges[i].charged &&
             (admission->charges[i].slot != 0 || rule->charge_on.is_said ||
              rule->refund_on.is_said || outcome->is_cost_reported)) {
@@ -216,12 +316,12 @@ static bool plan_end(struct simulation *simulation, struct simulation_case *open
     }
     open->end_us = lasts_us < LIMIT_NOW_MAX ? simulation->now_us + lasts_us : LIMIT_NOW_MAX;
     if (open->end_us <= simulation->now_us) {
-        settlement_make(&open->admission, &open->outcome, simulation->store);
+        settle(simulation, open);
         return false;
     }
     if (inflight_heap_is_full(&simulation->inflight)) {
         struct simulation_case *first = inflight_heap_pop(&simulation->inflight, UINT64_MAX);
-        settlement_make(&first->admission, &first->outcome, simulation->store);
+        settle(simulation, first);
         inflight_heap_give_back(&simulation->inflight, first);
         simulation->n_early_ends++;
     }
@@ -256,6 +356,8 @@ static bool decide(struct simulation *simulation, struct simulation_case *open,
         answer->verdict = SIMULATION_DENIED;
         answer->status = deny_reply_status(admission_deny_reply(admission));
         answer->reason = NULL;
+        open->outcome = (struct outcome){.status = answer->status, .end = ANSWER_WHOLE};
+        note_offences(simulation, open);
         return false;
     }
     answer->verdict =
@@ -288,7 +390,10 @@ static bool answer_request(struct simulation *simulation, struct simulation_case
             answer->admission = evaluation->admission;
         }
         return false;
-    case EVALUATION_BANNED: /* a simulation knows of no bans */
+    case EVALUATION_BANNED:
+        answer->verdict = SIMULATION_DENIED;
+        answer->admission = evaluation->admission;
+        return false;
     case EVALUATION_FAILED:
         break;
     }
@@ -321,6 +426,11 @@ enum status simulation_ask(struct simulation *simulation, uint64_t now_us,
 void simulation_count(const struct simulation *simulation, struct memory_store_counters *counters)
 {
     memory_store_count(simulation->store, counters);
+}
+
+const uint64_t *simulation_bans(const struct simulation *simulation, size_t limit)
+{
+    return simulation->n_bans != NULL ? simulation->n_bans[limit] : NULL;
 }
 
 uint64_t simulation_early_ends(const struct simulation *simulation)

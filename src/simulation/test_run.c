@@ -94,14 +94,15 @@ static struct span wanted_name(const struct test_name *name)
 
 /* --- of each request --- */
 
-static struct span verdict_word(enum simulation_verdict verdict)
+static struct span verdict_word(const struct simulation_answer *answer, enum test_verdict wanted)
 {
-    switch (verdict) {
+    switch (answer->verdict) {
     case SIMULATION_FREE:
     case SIMULATION_ALLOWED:
         return SPAN("allowed");
     case SIMULATION_DENIED:
-        return SPAN("denied");
+        return simulation_is_banned(answer) && wanted != TEST_DENIED ? SPAN("banned")
+                                                                     : SPAN("denied");
     case SIMULATION_UNDECIDED:
         return SPAN("undecided");
     case SIMULATION_REFUSED:
@@ -123,6 +124,8 @@ static struct span wanted_verdict(enum test_verdict verdict)
         return SPAN("refused");
     case TEST_UNDECIDED:
         return SPAN("undecided");
+    case TEST_BANNED:
+        return SPAN("banned");
     }
     return NOTHING;
 }
@@ -133,8 +136,9 @@ static void add_limit(struct look *look)
     struct span denier = SPAN("none");
     if (look->answer->verdict == SIMULATION_DENIED) {
         const struct admission *admission = look->answer->admission;
-        denier = admission->lacked != NULL ? admission->lacked->name
-                                           : admission_first_denied(admission)->limit->name;
+        denier = admission->lacked != NULL
+                     ? admission->lacked->name
+                     : admission_denier(admission, admission_first_denied(admission));
     }
     if (look->answer->verdict == SIMULATION_DENIED || wanted.data != NULL) {
         add(look, SPAN("limit"), wanted, denier);
@@ -393,7 +397,8 @@ static bool observations_make(struct observations *observations, const struct te
                         .policy = policy,
                         .answer = answer,
                         .arena = arena};
-    add(&look, SPAN("verdict"), wanted_verdict(expect->verdict), verdict_word(answer->verdict));
+    add(&look, SPAN("verdict"), wanted_verdict(expect->verdict),
+        verdict_word(answer, expect->verdict));
     add_status(&look);
     add_grpc(&look);
     add_route(&look);
@@ -409,14 +414,26 @@ static bool observations_make(struct observations *observations, const struct te
     return !look.no_memory;
 }
 
+/* Of the requests of a step. */
+struct counts {
+    uint32_t n_allowed;
+    uint32_t n_denied;
+    uint32_t n_banned; /* of those that are denied */
+};
+
 static bool observations_make_counts(struct observations *observations,
-                                     const struct test_expect *expect, uint32_t n_allowed,
-                                     uint32_t n_denied, struct arena *arena)
+                                     const struct test_expect *expect, const struct counts *counts,
+                                     struct arena *arena)
 {
     struct look look = {.observations = observations, .expect = expect, .arena = arena};
     add(&look, SPAN("allowed"), wanted_number(&look, &expect->allowed),
-        number_text(&look, n_allowed));
-    add(&look, SPAN("denied"), wanted_number(&look, &expect->denied), number_text(&look, n_denied));
+        number_text(&look, counts->n_allowed));
+    add(&look, SPAN("denied"), wanted_number(&look, &expect->denied),
+        number_text(&look, counts->n_denied));
+    if (counts->n_banned > 0 || expect->banned.node != NULL) {
+        add(&look, SPAN("banned"), wanted_number(&look, &expect->banned),
+            number_text(&look, counts->n_banned));
+    }
     return !look.no_memory;
 }
 
@@ -548,13 +565,17 @@ static bool report(struct test_run *test_run, const struct test_step *step, uint
 
 /* --- steps --- */
 
-struct counts {
-    uint32_t n_allowed;
-    uint32_t n_denied;
-};
+/* The address of the client that sends request @number, from 1. */
+static struct address from_of(const struct test_step *step, uint32_t number)
+{
+    struct address from = step->from;
+    const bool is_there =
+        step->clients <= 1 || address_add(&step->from, (number - 1) % step->clients, &from);
+    return is_there ? from : step->from; /* the loader has checked that it is there */
+}
 
-static enum status ask(struct test_run *test_run, const struct test_step *step, uint64_t at_us,
-                       struct simulation_answer *answer)
+static enum status ask(struct test_run *test_run, const struct test_step *step, uint32_t number,
+                       uint64_t at_us, struct simulation_answer *answer)
 {
     const struct simulation_future future = {
         .takes_us = step->takes_us,
@@ -565,7 +586,7 @@ static enum status ask(struct test_run *test_run, const struct test_step *step, 
     };
     struct head head;
     const struct simulation_client client = {
-        .peer = step->from,
+        .peer = from_of(step, number),
         .tls = step->tls,
         .token = step->token,
         .geo = step->geo,
@@ -579,12 +600,13 @@ static enum status run_request(struct test_run *test_run, const struct test_step
                                uint32_t number, uint64_t at_us, struct counts *counts)
 {
     struct simulation_answer answer;
-    const enum status status = ask(test_run, step, at_us, &answer);
+    const enum status status = ask(test_run, step, number, at_us, &answer);
     if (status != STATUS_OK) {
         return status;
     }
     counts->n_allowed += answer.verdict == SIMULATION_ALLOWED || answer.verdict == SIMULATION_FREE;
     counts->n_denied += answer.verdict == SIMULATION_DENIED;
+    counts->n_banned += simulation_is_banned(&answer);
     struct observations observations = {.n = 0};
     arena_reset(&test_run->observations);
     if (!observations_make(&observations, step, test_run->policy, &answer, number == step->repeat,
@@ -611,8 +633,7 @@ static enum status run_step(struct test_run *test_run, const struct test_step *s
     test_run->result->simulated_us = at_us - test_run->test->steps[0].at_us;
     struct observations observations = {.n = 0};
     arena_reset(&test_run->observations);
-    if (!observations_make_counts(&observations, &step->expect, counts.n_allowed, counts.n_denied,
-                                  &test_run->observations)) {
+    if (!observations_make_counts(&observations, &step->expect, &counts, &test_run->observations)) {
         return STATUS_NO_MEMORY;
     }
     return any_differs(&observations) && !report(test_run, step, 0, step->at_us, &observations)

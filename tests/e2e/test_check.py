@@ -208,7 +208,7 @@ def test_a_file_of_many_routes_takes_little_memory(policy_file):
     assert usage.ru_maxrss < 250 * 1024
 
 
-@pytest.mark.parametrize("policy", ["config/full.yaml", "config/jwt.yaml", "config/quickstart.yaml", "config/redis.yaml",
+@pytest.mark.parametrize("policy", ["config/bans.yaml", "config/full.yaml", "config/jwt.yaml", "config/quickstart.yaml", "config/redis.yaml",
                                     "docker/sluice/policy.yaml", "packaging/policy.yaml"])
 def test_policies_that_come_with_the_program_are_clean(policy):
     result = program.command("check", "--strict", os.path.join(ROOT, policy))

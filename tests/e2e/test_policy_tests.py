@@ -17,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 POLICY = """
 listen: 127.0.0.1:1
 trusted_proxies: [10.0.0.0/8]
+max: {bans_per_minute: 2}
 upstreams: {api: {servers: [http://127.0.0.1:2]}}
 limits:
   bucket: {key: client.ip, rate: 10/minute, burst: 3}
@@ -29,7 +30,13 @@ limits:
   idea: {key: client.ip, rate: 1/hour, shadow: true}
   must: {key: header.x-key, rate: 5/s, missing: deny, deny: {status: 418}}
   known: {key: header.x-key, rate: 5/s, missing: {status: 401, body: "{limit}", set: {WWW-Authenticate: Key}}}
+  bans: {key: client.ip, rate: 1/hour, ban: {after: 3/minute, for: 1m, factor: 4, max: 5m, forget: 10m}}
+  quiet: {key: client.ip, rate: 1/hour, ban: {after: 3/minute, for: 1m, shadow: true}}
+  guesses: {key: client.ip, rate: 2/hour, charge_on: [401], ban: {after: 3/minute, for: 1m}}
 routes:
+  - {name: bans, match: {path: /bans}, limits: [bans], upstream: api}
+  - {name: quiet, match: {path: /quiet}, limits: [quiet], upstream: api}
+  - {name: guesses, match: {path: /guesses}, limits: [guesses], upstream: api}
   - {name: bucket, match: {path: /bucket}, limits: [bucket], upstream: api}
   - {name: daily, match: {path: /daily}, limits: [daily], upstream: api}
   - {name: monthly, match: {path: /monthly}, limits: [monthly], upstream: api}
@@ -65,6 +72,42 @@ def steps(*lines):
 
 
 STORIES = {
+    "a key is banned each time longer, up to the most, until its bans are forgotten": [
+        "{request: GET /bans, repeat: 4, expect: {allowed: 1, denied: 3, banned: 0}}",
+        "{request: GET /bans, expect: {verdict: banned, status: 429, limit: bans, retry_after: 1m, "
+        "headers: {Retry-After: '60', RateLimit: absent, Cache-Control: no-store}}}",
+        "{request: GET /bans, repeat: 3, expect: denied}",
+        "{request: GET /bans, from: 192.0.2.7, expect: allowed}",
+        "{at: 59s, request: GET /bans, expect: {banned: 1, retry_after: 1s}}",
+        "{at: 1m, request: GET /bans, repeat: 3, expect: {denied: 3, banned: 0}}",
+        "{request: GET /bans, expect: {verdict: banned, retry_after: 4m}}",
+        "{at: 5m, request: GET /bans, repeat: 3, expect: {denied: 3, banned: 0}}",
+        "{request: GET /bans, expect: {verdict: banned, retry_after: 5m}}",
+        "{at: 20m, request: GET /bans, repeat: 3, expect: {denied: 3, banned: 0}}",
+        "{request: GET /bans, expect: {verdict: banned, retry_after: 1m}}",
+    ],
+    "a ban in shadow refuses nothing": [
+        "{request: GET /quiet, repeat: 20, expect: {allowed: 1, denied: 19, banned: 0}}",
+    ],
+    "no more bans are set in a minute than may be": [
+        "{request: GET /bans, clients: 3, repeat: 15, expect: {allowed: 3, denied: 12, banned: 2}}",
+        "{at: 1m, request: GET /bans, from: 192.0.2.3, repeat: 4, expect: {banned: 1}}",
+    ],
+    "an answer counts for a ban when it comes": [
+        "{request: GET /guesses, repeat: 2, answer: 401, takes: 10s, expect: allowed}",
+        "{at: 9s, request: GET /guesses, expect: {denied: 1, banned: 0}}",
+        "{at: 11s, request: GET /guesses, expect: {verdict: banned, retry_after: 59s}}",
+    ],
+    "a trusted proxy that names no client is not banned": [
+        "{request: GET /bans, from: 10.0.0.1, repeat: 20, expect: {denied: 19, banned: 0}}",
+        "{request: GET /bans, from: 10.0.0.1, headers: {X-Forwarded-For: 192.0.2.9}, repeat: 20, expect: {banned: 16}}",
+    ],
+    "clients take turns": [
+        "{request: GET /bucket, from: 192.0.2.255, clients: 2, repeat: 8, expect: {allowed: 6, denied: 2}}",
+        "{request: GET /bucket, from: 192.0.3.0, expect: denied}",
+        "{request: GET /bucket, from: '2001:db8::1', clients: 3, repeat: 9, expect: allowed}",
+        "{request: GET /bucket, from: '2001:db8:0:2::2', expect: denied}",
+    ],
     "a bucket fills again as time passes": [
         "{request: GET /bucket, repeat: 5, expect: {allowed: 3, denied: 2, retry_after: 6s}}",
         "{at: 6s, request: GET /bucket, expect: {verdict: allowed, remaining: 0}}",
@@ -272,6 +315,9 @@ MISTAKES = [
     (steps("{request: GET /, repeat: 0}"), "must be at least 1"),
     (steps("{request: GET /, repeat: 2, expect: {allowed: 2, denied: 1}}"),
      "more requests are expected than the step has"),
+    (steps("{request: GET /, repeat: 2, expect: {banned: 3}}"), "more requests are expected than the step has"),
+    (steps("{request: GET /, repeat: 2, expect: {denied: 1, banned: 2}}"), "that a ban denies count as denied"),
+    (steps("{request: GET /, from: 255.255.255.254, clients: 3}"), "not so many addresses"),
     (steps("{request: GET /, every: 3650d, repeat: 1000}"), "until after the year 2111"),
     (steps("{request: GET /, from: x}"), "must be an address"),
     (steps("{request: GET /, answer: 99}"), ", client_left or server_failed"),

@@ -113,6 +113,7 @@ static const struct value_type REMAINING = WHOLE(struct spec_remaining, 0, UINT3
 static const struct value_type STATUS = WHOLE(struct test_number, 100, 599);
 static const struct value_type GRPC_STATUS = WHOLE(struct test_number, 0, 16);
 static const struct value_type REPEAT = VALUE_NUMBER_TYPE(1, 10 * 1000 * 1000);
+static const struct value_type CLIENTS = VALUE_NUMBER_TYPE(1, 1000 * 1000);
 static const struct value_type EVERY = VALUE_DURATION_TYPE(0, UNITS_DURATION_US_MAX);
 static const struct value_type DURATION = DURATION_TYPE(struct test_duration);
 static const struct value_type TIME = DURATION_TYPE(struct spec_time);
@@ -146,10 +147,10 @@ static const struct value_type REQUEST = VALUE_SCALAR_TYPE(
     "a method and a path, such as GET /v1/items", struct spec_request, parse_request);
 static const struct value_type VERDICT = {
     .kind = VALUE_WORD,
-    .noun = "allowed, denied, refused or undecided",
+    .noun = "allowed, denied, refused, undecided or banned",
     .bytes = sizeof(int),
     .min = TEST_ALLOWED,
-    .words = (const char *const[]){"allowed", "denied", "refused", "undecided", NULL},
+    .words = (const char *const[]){"allowed", "denied", "refused", "undecided", "banned", NULL},
 };
 
 static const struct value_type SCHEME = WORD_TYPE("http or https", "http", "https");
@@ -160,11 +161,15 @@ static const struct value_type VERSION = WORD_TYPE("1.1 or 2", "1.1", "2");
 static const struct section_field EXPECT_FIELDS[] = {
     {"verdict", SHAPE_ONE, &VERDICT, offsetof(struct spec_expect, values.verdict), NULL,
      KEY_OPTIONAL,
-     "of each request: allowed, denied (by a limit), refused (4xx before limits), undecided (503)"},
+     "of each request: allowed, denied (by a limit or a ban), banned (by a ban), refused (4xx "
+     "before "
+     "limits), undecided (503)"},
     {"allowed", SHAPE_ONE, &COUNT, offsetof(struct spec_expect, values.allowed), NULL, KEY_OPTIONAL,
      "how many of the step's requests are allowed"},
     {"denied", SHAPE_ONE, &COUNT, offsetof(struct spec_expect, values.denied), NULL, KEY_OPTIONAL,
      "how many of them are denied"},
+    {"banned", SHAPE_ONE, &COUNT, offsetof(struct spec_expect, values.banned), NULL, KEY_OPTIONAL,
+     "how many of those that are denied a ban denies"},
     {"status", SHAPE_ONE, &STATUS, offsetof(struct spec_expect, values.status), NULL, KEY_OPTIONAL,
      "that the client of each request gets"},
     {"grpc", SHAPE_ONE, &GRPC_STATUS, offsetof(struct spec_expect, values.grpc), NULL, KEY_OPTIONAL,
@@ -216,6 +221,8 @@ static const struct section_field STEP_FIELDS[] = {
      "fields of the request, beside those of defaults"},
     {"from", SHAPE_ONE, &ADDRESS, offsetof(struct spec_step, values.from), NULL, KEY_OPTIONAL,
      "address of the peer; left out: that of defaults"},
+    {"clients", SHAPE_ONE, &CLIENTS, offsetof(struct spec_step, values.clients), "1", KEY_OPTIONAL,
+     "how many clients send the step's requests in turn: from, and the addresses after it"},
     {"host", SHAPE_ONE, &VALUE_HOST_RULE, offsetof(struct spec_step, host), NULL, KEY_OPTIONAL,
      "Host; left out: that of the URL, or of defaults"},
     {"version", SHAPE_ONE, &VERSION, offsetof(struct spec_step, version), NULL, KEY_OPTIONAL,

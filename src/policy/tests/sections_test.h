@@ -66,7 +66,8 @@ struct spec_step {
     struct spec_test_answer answer;
     struct section_items answer_headers; /* struct spec_field */
     struct spec_expect expect;
-    struct test_step values; /* repeat, every_us, takes_us and from (ADDRESS_NONE: not given) */
+    struct test_step values; /* repeat, clients, every_us, takes_us and from (ADDRESS_NONE: not
+                                given) */
 };
 
 struct spec_test {

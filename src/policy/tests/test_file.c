@@ -79,6 +79,15 @@ static void build_expect(struct builder *builder, const struct spec_expect *spec
         node_error(builder->diags, node,
                    "more requests are expected than the step has: repeat is %u", repeat);
     }
+    if (repeat > 0 && expect->banned.value > repeat) {
+        node_error(builder->diags, expect->banned.node,
+                   "more requests are expected than the step has: repeat is %u", repeat);
+    }
+    if (expect->denied.node != NULL && expect->banned.value > expect->denied.value) {
+        node_error(builder->diags, expect->banned.node,
+                   "requests that a ban denies count as denied: denied is %u",
+                   expect->denied.value);
+    }
 }
 
 /* --- steps --- */
@@ -222,6 +231,20 @@ static void build_geo(struct builder *builder, const struct spec_step *spec, str
     step->geo = facts;
 }
 
+static void build_from(struct builder *builder, const struct spec_step *spec,
+                       struct test_step *step)
+{
+    struct address last;
+    if (step->from.family == ADDRESS_NONE) {
+        step->from = builder->spec->defaults.from;
+    }
+    if (step->clients > 1 && step->from.family != ADDRESS_NONE &&
+        !address_add(&step->from, step->clients - 1, &last)) {
+        node_error(builder->diags, spec->position.node,
+                   "there are not so many addresses after that of the first client");
+    }
+}
+
 static void build_request(struct builder *builder, const struct spec_step *spec,
                           struct test_step *step)
 {
@@ -235,7 +258,7 @@ static void build_request(struct builder *builder, const struct spec_step *spec,
     step->is_http2 =
         (node_find(spec->position.node, SPAN("version")) != NULL ? spec->version
                                                                  : defaults->version) == 1;
-    step->from = step->from.family != ADDRESS_NONE ? step->from : defaults->from;
+    build_from(builder, spec, step);
     step->fields =
         alloc(builder, spec->headers.n_items + defaults->headers.n_items, sizeof(struct field));
     step->answer_fields = alloc(builder, spec->answer_headers.n_items, sizeof(struct field));

@@ -193,6 +193,11 @@ struct address client_address_find(const struct policy *policy, const struct add
                : *peer;
 }
 
+bool client_address_is_own(const struct policy *policy, const struct address *client)
+{
+    return client->family != ADDRESS_NONE && !is_trusted(policy, client);
+}
+
 enum field_id client_address_field(const struct head *request)
 {
     struct hops hops = {.n_items = 0};

@@ -18,10 +18,10 @@
 #include "base/text.h"
 #include "policy/key.h"
 #include "policy/units.h"
+#include "proxy/ban_offences.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
-#include "proxy/settlement.h"
 #include "store/ban_growth.h"
 
 static const char MODULE[] = "proxy.ban";
@@ -98,14 +98,6 @@ static struct span keep(char *bytes, size_t n_bytes, struct span span)
     return text_span(&text);
 }
 
-static void write_reason(const struct limit_rule *rule, struct text *reason)
-{
-    text_add_u64(reason, rule->ban.after);
-    text_add(reason, rule->charge_on.is_said ? SPAN(" denials or charged answers within ")
-                                             : SPAN(" denials within "));
-    units_write_duration(reason, rule->ban.period_us);
-}
-
 static void set_ban(struct exchange *exchange, const struct limit_rule *rule, struct span key,
                     uint64_t now_us)
 {
@@ -117,17 +109,15 @@ static void set_ban(struct exchange *exchange, const struct limit_rule *rule, st
     }
     struct text reason = text_of(setting->reason, sizeof(setting->reason));
     struct ban_growth *growth = &setting->growth;
-    write_reason(rule, &reason);
+    ban_offences_describe(policy, rule, key, &reason, growth);
     setting->meters = exchange->env->meters;
     growth->store = policy->store.kind == STORE_REDIS ? exchange->config->store : NULL;
     growth->bans = exchange->env->bans.bans;
-    growth->terms = rule->ban;
-    growth->prefix = keep(setting->prefix, sizeof(setting->prefix), policy->store.prefix);
-    growth->limit = keep(setting->limit, sizeof(setting->limit), rule->name);
-    growth->identity = keep(setting->identity, sizeof(setting->identity), key);
-    growth->reason = text_span(&reason);
+    growth->prefix = keep(setting->prefix, sizeof(setting->prefix), growth->prefix);
+    growth->limit = keep(setting->limit, sizeof(setting->limit), growth->limit);
+    growth->identity = keep(setting->identity, sizeof(setting->identity), growth->identity);
+    growth->wall_us = clock_wall_us();
     growth->on_done = on_done;
-    key_hash(key, policy->store.secret, growth->hash);
     if (ban_growth_start(growth, now_us) == STORE_ANSWERED) {
         finish(setting);
     }
@@ -135,28 +125,33 @@ static void set_ban(struct exchange *exchange, const struct limit_rule *rule, st
 
 /* --- offences --- */
 
-static void note_offence(struct exchange *exchange, const struct limit_rule *rule, struct span key,
-                         uint64_t now_us)
+/* Where offences of a request are handled. */
+struct offence {
+    struct exchange *exchange;
+    uint64_t now_us;
+};
+
+static void on_offence(void *context, const struct limit_rule *rule, struct span key,
+                       enum offence_result result)
 {
-    struct worker_meters *meters = exchange->env->meters;
-    const uint32_t bans_per_minute = exchange->config->policy->max.bans_per_minute;
-    switch (offences_note(bans_offences(exchange->env->bans.bans), &rule->ban, rule->name, key,
-                          bans_per_minute, now_us)) {
+    const struct offence *offence = context;
+    struct worker_meters *meters = offence->exchange->env->meters;
+    switch (result) {
     case OFFENCE_COUNTED:
         return;
     case OFFENCE_BANS:
-        set_ban(exchange, rule, key, now_us);
+        set_ban(offence->exchange, rule, key, offence->now_us);
         return;
     case OFFENCE_TOO_MANY:
         counter_up(&meters->bans[BAN_IS_TOO_MANY]);
-        if (is_log_due(BAN_IS_TOO_MANY, now_us)) {
+        if (is_log_due(BAN_IS_TOO_MANY, offence->now_us)) {
             log_warn(MODULE, "more keys are to be banned than max.bans_per_minute says",
                      "limit=%.*s", SPAN_ARGS(rule->name));
         }
         return;
     case OFFENCE_LIMIT_IS_WRONG:
         counter_up(&meters->bans[BAN_LIMIT_IS_WRONG]);
-        if (is_log_due(BAN_LIMIT_IS_WRONG, now_us)) {
+        if (is_log_due(BAN_LIMIT_IS_WRONG, offence->now_us)) {
             log_error(MODULE,
                       "a limit would ban more than a fifth of the keys it serves, so it bans none: "
                       "its rate is too low, or ban.after is",
@@ -166,58 +161,19 @@ static void note_offence(struct exchange *exchange, const struct limit_rule *rul
     }
 }
 
-/* Whether @key stands for one client alone: it has a part that others do not share, and its address
- * is not that of a trusted proxy. */
-static bool is_own(const struct exchange *exchange, const struct limit_rule *rule, struct span key)
-{
-    struct address client;
-    return !key_is_shared(key) &&
-           (!rule->counts_addresses || exchange_find_client(exchange, &client));
-}
-
-static bool is_served(const struct outcome *outcome)
-{
-    return outcome->end == ANSWER_WHOLE && outcome->status >= 200 && outcome->status < 400;
-}
-
-/* The charges from @i on that have the rule and the key of charge @i: one for each rate. *is_denied
- * says whether one of them denies. */
-static size_t count_rates(const struct admission *admission, size_t i, bool *is_denied)
-{
-    const struct charge *charges = admission->charges;
-    size_t n = 0;
-    *is_denied = false;
-    while (i + n < admission->decision.n_charges &&
-           admission->rules[i + n] == admission->rules[i] &&
-           charges[i + n].key.data == charges[i].key.data) {
-        *is_denied = *is_denied || !charges[i + n].verdict.allowed;
-        n++;
-    }
-    return n;
-}
-
 void exchange_note_offences(struct exchange *exchange, const struct outcome *outcome,
                             uint64_t now_us)
 {
-    const struct admission *admission = &exchange->admission;
-    const struct decision *decision = &admission->decision;
-    size_t n_rates;
-    if (decision->status != STATUS_OK || decision->source == DECISION_BAN ||
-        exchange->env->bans.bans == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < decision->n_charges; i += n_rates) {
-        const struct limit_rule *rule = admission->rules[i];
-        const struct span key = admission->charges[i].key;
-        bool is_denied;
-        n_rates = count_rates(admission, i, &is_denied);
-        if (rule->ban.after == 0 || !is_own(exchange, rule, key)) {
-            continue;
-        }
-        if (is_denied || (decision->allowed && settlement_is_charged_answer(rule, outcome))) {
-            note_offence(exchange, rule, key, now_us);
-        } else if (decision->allowed && is_served(outcome)) {
-            offences_note_served(bans_offences(exchange->env->bans.bans), rule->name, key, now_us);
-        }
+    struct offence offence = {exchange, now_us};
+    const struct ban_offences offences = {
+        .policy = exchange->config->policy,
+        .bans = exchange->env->bans.bans,
+        .client = &exchange->evaluation.view.client,
+        .now_us = now_us,
+        .on_offence = on_offence,
+        .context = &offence,
+    };
+    if (offences.bans != NULL) {
+        ban_offences_note(&offences, &exchange->admission, outcome);
     }
 }

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "proxy/client_address.h"
 #include "proxy/core/via.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
@@ -42,11 +43,9 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
 
 bool exchange_find_client(const struct exchange *exchange, struct address *found)
 {
-    const struct policy *policy = exchange->config->policy;
     const struct address *client = &exchange->evaluation.view.client;
     *found = *client;
-    return client->family != ADDRESS_NONE &&
-           !address_is_in(client, policy->trusted_proxies, policy->n_trusted_proxies);
+    return client_address_is_own(exchange->config->policy, client);
 }
 
 /* Why a request of this client may not be held; NULL: it may, and is counted. A client may hold as

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "store/bans/ban_record.h"
 #include "store/redis/redis_command.h"
@@ -19,7 +18,7 @@ static enum status put(struct ban_growth *growth, uint64_t now_us)
 {
     char bytes[BAN_REASON_BYTES_MAX];
     struct text reason = text_of(bytes, sizeof(bytes));
-    const uint64_t now_ms = clock_wall_us() / 1000;
+    const uint64_t now_ms = growth->wall_us / 1000;
     text_add(&reason, growth->reason);
     text_add(&reason, STRIKE);
     text_add_u64(&reason, growth->strike);

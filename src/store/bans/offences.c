@@ -57,6 +57,11 @@ void offences_free(struct offences *offences)
     }
 }
 
+void offences_make_repeatable(struct offences *offences)
+{
+    offences->key = (struct hash_key){{0}};
+}
+
 static uint64_t time_of(uint64_t now_us)
 {
     return now_us < UINT64_MAX ? now_us + 1 : now_us;

@@ -251,6 +251,31 @@ START_TEST(all_addresses_of_one_64_become_one)
 }
 END_TEST
 
+START_TEST(the_next_client_is_the_next_address_or_the_next_64)
+{
+    static const struct {
+        const char *from;
+        uint32_t n;
+        const char *sum; /* NULL: there is none */
+    } ROWS[] = {
+        {"192.0.2.1", 0, "192.0.2.1"},         {"192.0.2.255", 1, "192.0.3.0"},
+        {"10.0.0.0", 1 << 24, "11.0.0.0"},     {"0.0.0.0", UINT32_MAX, "255.255.255.255"},
+        {"0.0.0.1", UINT32_MAX, NULL},         {"255.255.255.255", 1, NULL},
+        {"2001:db8::7", 1, "2001:db8:0:1::7"}, {"2001:db8:0:ffff::7", 1, "2001:db8:1::7"},
+        {"ffff:ffff:ffff:ffff::1", 1, NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        const struct address from = address_at(ROWS[i].from);
+        struct address sum = from;
+        ck_assert_int_eq(address_add(&from, ROWS[i].n, &sum), ROWS[i].sum != NULL);
+        const struct address want = address_at(ROWS[i].sum != NULL ? ROWS[i].sum : ROWS[i].from);
+        ck_assert(address_equals(&sum, &want));
+    }
+    struct address none = {.family = ADDRESS_NONE};
+    ck_assert(!address_add(&none, 1, &none));
+}
+END_TEST
+
 START_TEST(a_mask_of_ipv6_length_never_joins_ipv4_clients)
 {
     struct address a = address_mask(address_at("::ffff:192.0.2.1"), 64);
@@ -389,6 +414,7 @@ int main(void)
     tcase_add_test(prefix, a_list_of_prefixes_covers_what_one_of_them_does);
     tcase_add_test(rest, all_addresses_of_one_64_become_one);
     tcase_add_test(rest, a_mask_of_ipv6_length_never_joins_ipv4_clients);
+    tcase_add_test(rest, the_next_client_is_the_next_address_or_the_next_64);
     tcase_add_test(rest, a_client_is_an_ipv4_address_or_a_48_of_ipv6);
     tcase_add_test(rest, a_mask_of_no_bits_clears_all);
     tcase_add_test(rest, a_socket_address_becomes_canonical);

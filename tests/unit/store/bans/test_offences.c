@@ -50,6 +50,33 @@ static struct span client(unsigned i)
 
 /* --- counting --- */
 
+START_TEST(a_repeatable_table_forgets_the_same_keys_each_time)
+{
+    struct offences *tables[2];
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        ck_assert_int_eq(offences_new(&tables[i]), STATUS_OK);
+        offences_make_repeatable(tables[i]);
+        for (unsigned j = 0; j < 4 * 2 * OFFENCE_KEYS; j++) {
+            ck_assert_int_eq(offences_note(tables[i], &TERMS, LIMIT, client(j / 2), MANY, j),
+                             OFFENCE_COUNTED);
+        }
+    }
+    size_t n_forgotten = 0;
+    for (unsigned j = 3 * OFFENCE_KEYS; j < 4 * OFFENCE_KEYS; j++) {
+        enum offence_result results[2];
+        for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+            results[i] = offences_note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
+            results[i] = offences_note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
+        }
+        ck_assert_int_eq(results[0], results[1]);
+        n_forgotten += results[0] == OFFENCE_COUNTED;
+    }
+    ck_assert_uint_gt(n_forgotten, 0); /* else it says nothing */
+    offences_free(tables[0]);
+    offences_free(tables[1]);
+}
+END_TEST
+
 START_TEST(the_last_offence_within_a_period_bans)
 {
     const uint64_t from_us[] = {0, UINT32_MAX - UINT64_C(2), UINT64_C(1) << 32,
@@ -262,6 +289,7 @@ int main(void)
     tcase_add_test(tcase, a_clock_that_steps_back_neither_bans_nor_forgets);
     tcase_add_test(tcase, limits_and_keys_are_counted_apart);
     tcase_add_test(tcase, the_table_is_bounded);
+    tcase_add_test(tcase, a_repeatable_table_forgets_the_same_keys_each_time);
     tcase_add_test(tcase, strikes_grow_until_they_are_forgotten);
     tcase_add_test(tcase, strikes_of_a_key_that_is_lifted_are_forgotten);
     tcase_add_test(tcase, strikes_with_the_largest_numbers_do_not_overflow);
