@@ -1,8 +1,7 @@
 /* A recording of this process's requests, in memory: lines of JSON that a replay reads. An operator
- * starts it; it ends by itself, after a time or when its memory is full. There is one in a process,
- * of all workers. While it is off, a request costs one relaxed load.
- *
- * One thread, the admin's, starts and forgets it and takes copies; any thread adds lines. */
+ * starts it; it is stopped, or ends by itself, after a time or when its memory is full. There is
+ * one in a process, of all workers. While it is off, a request costs one relaxed load.
+ * One thread, the admin's, starts, stops and forgets it and takes copies; any thread adds lines. */
 
 #ifndef SLUICE_PROXY_RECORDING_H
 #define SLUICE_PROXY_RECORDING_H
@@ -24,7 +23,7 @@ enum {
 enum recording_state {
     RECORDING_NONE,     /* nothing was recorded, or it was forgotten */
     RECORDING_ON,       /* requests are recorded */
-    RECORDING_COMPLETE, /* its time is over */
+    RECORDING_COMPLETE, /* its time is over, or it was stopped */
     RECORDING_FULL,     /* it ended early, for its memory was full */
 };
 
@@ -44,6 +43,9 @@ static inline bool recording_is_on(void)
 
 /* Forget the last one and record for @length_us from @now_us (monotonic). STATUS_NO_MEMORY. */
 MUST_USE enum status recording_start(uint64_t now_us, uint64_t length_us);
+
+/* End it at @now_us, before its time. Its lines stay. */
+void recording_stop(uint64_t now_us);
 
 /* Free its memory. */
 void recording_forget(void);

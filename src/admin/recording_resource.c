@@ -1,5 +1,5 @@
 /* The recording of this process's requests, for a replay: POST /v1/recording begins one, GET says
- * how it stands, DELETE forgets it. */
+ * how it stands, POST /v1/recording/stop ends it, DELETE forgets it. */
 
 #include "proxy/recording.h"
 
@@ -61,6 +61,19 @@ void recording_start_handle(struct admin_request *request)
         answer_note(request, "requests are recorded for %d s", (int)n_seconds);
         answer_state(request);
     }
+}
+
+void recording_stop_handle(struct admin_request *request)
+{
+    struct recording_report report;
+    recording_read(clock_monotonic_us(), &report);
+    if (report.state != RECORDING_ON) {
+        answer_problem(request, 409, "no requests are being recorded");
+        return;
+    }
+    recording_stop(clock_monotonic_us());
+    answer_note(request, "the recording is stopped");
+    answer_state(request);
 }
 
 void recording_forget_handle(struct admin_request *request)

@@ -56,6 +56,8 @@ const struct admin_resource ADMIN_RESOURCES[] = {
      "how the recording of this process's requests stands"},
     {"POST", "/v1/recording", ADMIN_CHANGES, recording_start_handle,
      "record requests for a replay: {seconds}"},
+    {"POST", "/v1/recording/stop", ADMIN_CHANGES, recording_stop_handle,
+     "end the recording before its time, and keep it"},
     {"DELETE", "/v1/recording", ADMIN_CHANGES, recording_forget_handle, "forget the recording"},
     {"POST", "/v1/replay", ADMIN_RECEIVES, replay_handle,
      "what the policy in force would have said to an access log: ?set=LIMIT.rate=20/minute"},

@@ -49,6 +49,7 @@ void replay_handle(struct admin_request *request);
 void check_handle(struct admin_request *request);
 void recording_state_handle(struct admin_request *request);
 void recording_start_handle(struct admin_request *request);
+void recording_stop_handle(struct admin_request *request);
 void recording_forget_handle(struct admin_request *request);
 void policy_handle(struct admin_request *request);
 void upstreams_handle(struct admin_request *request);

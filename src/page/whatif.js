@@ -6,6 +6,8 @@ import {
 } from "./parts.js";
 import {showReport} from "./report.js";
 
+const RECORDING_EVERY_MS = 1000;
+const IDLE_EVERY_MS = 3000; /* another viewer may begin one */
 const LOG_BYTES_MAX = 64 * 1024 * 1024;
 
 /* The rates of a limit or a plan, and their bursts where @has_burst, as {key, title, was}. Several
@@ -43,6 +45,7 @@ export function whatIfView(page) {
   let file = null; /* a Blob with a name */
   let abort = null;
   let timer = null;
+  let isShown = false;
 
   const chosen = element("p", "quiet", "No log is chosen.");
   const picker = element("input", "");
@@ -70,7 +73,6 @@ export function whatIfView(page) {
   const said = element("div", "");
   said.setAttribute("role", "status");
   const report = element("div", "");
-  const recorded = element("div", "");
 
   function choose(blob, name) {
     file = blob;
@@ -177,6 +179,7 @@ export function whatIfView(page) {
 
   function setRunning(isRunning) {
     run.disabled = isRunning || !page.mayChange;
+    switches.replay.disabled = isRunning;
     cancel.hidden = !isRunning;
     bar.hidden = !isRunning;
   }
@@ -226,39 +229,76 @@ export function whatIfView(page) {
 
   /* --- a recording of this proxy's own requests --- */
 
+  const switches = {
+    record: button("Record …", record),
+    stop: button("Stop", stop),
+    replay: button("Replay it", () => replay(true)),
+    forget: button("Forget it", forget),
+  };
+  const recordingSaid = element("div", "");
+  recordingSaid.setAttribute("role", "status");
+  const recorded = element("p", "");
+  const recordButtons = element("div", "row", ...Object.values(switches));
+  const needsTokenToRecord = element("p", "quiet", "To record requests, give a token that may change something.");
+
   async function record() {
     const seconds = selectOf(["30", "60", "120", "300"]);
     if (await page.confirm("Record this proxy's own requests, in its memory, without their keys?", "Record",
       field("ask-seconds", "Seconds", seconds))) {
-      await page.tell(said, ask("/v1/recording", {method: "POST", body: {seconds: Number(seconds.value)}}),
-        () => "Recording …");
-      drawRecording();
+      await changeRecording("/v1/recording", {method: "POST", body: {seconds: Number(seconds.value)}},
+        "Requests are being recorded.");
+      switches.stop.focus();
     }
   }
 
+  async function stop() {
+    await changeRecording("/v1/recording/stop", {method: "POST"}, "The recording is stopped.");
+    (switches.replay.hidden ? switches.record : switches.replay).focus();
+  }
+
   async function forget() {
-    await page.tell(said, ask("/v1/recording", {method: "DELETE"}), () => "The recording is forgotten.");
-    drawRecording();
+    if (await page.confirm("Forget what is recorded?", "Forget")) {
+      await changeRecording("/v1/recording", {method: "DELETE"}, "The recording is forgotten.");
+      switches.record.focus();
+    }
+  }
+
+  async function changeRecording(path, how, done) {
+    await page.tell(recordingSaid, ask(path, how), () => done);
+    await drawRecording();
+  }
+
+  /* What there is: requests, KiB, and whether there will be more. */
+  function textOf(state) {
+    const size = `${count(state.lines)} requests, ${count(Math.ceil(state.bytes / 1024))} KiB`;
+    const most = `${state.bytes_max / 1024 / 1024} MiB`;
+    return {
+      none: "Nothing is recorded.",
+      recording: `Recording: ${size} of ${most} at most, ${duration(state.seconds_left * 1e6)} to go.`,
+      complete: `Recorded: ${size}.`,
+      full: `Recorded: ${size}. It ended early: its ${most} are full.`,
+    }[state.state];
   }
 
   async function drawRecording() {
     let state;
+    clearTimeout(timer);
     try {
       state = await ask("/v1/recording");
+      recorded.textContent = textOf(state);
     } catch (problem) {
-      recorded.replaceChildren(element("p", "quiet", problem.message));
-      return;
+      state = {state: "none", lines: 0};
+      recorded.textContent = problem.message;
     }
     const isOn = state.state === "recording";
-    const text = !isOn && !state.lines ? "Nothing was recorded."
-      : `${count(state.lines ?? 0)} requests, ${count(Math.ceil((state.bytes ?? 0) / 1024))} KiB` +
-        (isOn ? `, ${count(state.seconds_left ?? 0)} s to go` : ` (${state.state})`);
-    recorded.replaceChildren(element("p", "", text), page.mayChange ? element("div", "row",
-      isOn ? button("Stop and forget", forget) : button("Record …", record),
-      state.lines > 0 && !isOn ? button("Replay it", () => replay(true)) : "",
-      state.lines > 0 && !isOn ? button("Forget it", forget) : "") : "");
+    switches.record.hidden = isOn;
+    switches.stop.hidden = !isOn;
+    switches.replay.hidden = state.lines === 0;
+    switches.forget.hidden = isOn || state.state === "none";
     clearTimeout(timer);
-    timer = isOn ? setTimeout(drawRecording, 1000) : null;
+    if (isShown) {
+      timer = setTimeout(drawRecording, isOn ? RECORDING_EVERY_MS : IDLE_EVERY_MS);
+    }
   }
 
   const needsToken = element("p", "quiet", "To replay a log, give a token that may change something.");
@@ -267,7 +307,7 @@ export function whatIfView(page) {
   return {
     elements: [
       section("A log", drop, pasted, chosen),
-      section("The requests of this proxy", recorded),
+      section("The requests of this proxy", recorded, recordButtons, recordingSaid, needsTokenToRecord),
       section("Other numbers", form, changed, needsToken, element("div", "row", run, cancel), bar, said), report,
     ],
     async onLine(line) {
@@ -278,13 +318,17 @@ export function whatIfView(page) {
     },
     onAccess() {
       needsToken.hidden = page.mayChange;
+      needsTokenToRecord.hidden = page.mayChange;
+      recordButtons.hidden = !page.mayChange;
       setRunning(false);
     },
     show() {
+      isShown = true;
       drawCharts();
       drawRecording();
     },
     hide() {
+      isShown = false;
       clearTimeout(timer);
     },
   };

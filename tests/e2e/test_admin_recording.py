@@ -122,6 +122,23 @@ def test_it_is_full_at_its_bound_and_says_so(quiet):
     assert replay(admin)["log"]["lines"] == told["lines"]
 
 
+def test_it_is_stopped_and_kept(quiet):
+    admin = admin_of(quiet)
+    assert is_problem(admin.ask("POST", "/v1/recording/stop", [JSON], b"{}"), 409)
+    record(admin)
+    quiet.ask("GET", "/x")
+    until(lambda: state(admin)["lines"] == 1, "a line")
+    told = admin.change("POST", "/v1/recording/stop", b"{}")
+    assert (told["state"], told["lines"], told["seconds_left"]) == ("complete", 1, 0)
+    quiet.ask("GET", "/x")
+    assert state(admin)["lines"] == 1
+    assert replay(admin)["log"]["requests"] == 1
+    assert is_problem(admin.ask("POST", "/v1/recording/stop", [JSON], b"{}"), 409)
+    far = Admin(addresses(quiet, 2)[1])
+    assert far.ask("POST", "/v1/recording/stop", [JSON, bearer(READ_TOKEN)], b"{}").status == 403
+    assert any("the recording is stopped" in line for line in audit(quiet, 2))
+
+
 def test_a_new_one_replaces_it_and_it_can_be_forgotten(quiet):
     admin = admin_of(quiet)
     assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)

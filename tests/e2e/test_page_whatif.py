@@ -1,13 +1,9 @@
 """What if, in Chromium: several numbers at once, recordings of the proxy's own requests, long logs."""
 
 import json
-import threading
-import time
 
 from harness import program
-from harness.admin import READ_TOKEN, Admin, addresses
-from harness.client import Client
-from harness.wait import until
+from harness.admin import JSON, READ_TOKEN, Admin, addresses, audit, bearer
 from test_page_browser import browser, is_quiet, sign_in  # noqa: F401: browser is a fixture
 
 POLICY = """
@@ -27,7 +23,6 @@ limits:
 routes:
   - {name: items, match: {path: /a/**}, limits: [per-client, per-key, tenants, at-once], respond: {status: 200}}
 """
-N_LONG = 200_000
 
 
 def line_of(i, client=0, agent="gold"):
@@ -35,8 +30,12 @@ def line_of(i, client=0, agent="gold"):
             f'"GET /a/{i % 9} HTTP/1.1" 200 5 "-" "{agent}"\n')
 
 
-def open_page(start, browser, token=None, log=None):
-    proxy = start(POLICY)
+def record(admin, seconds):
+    assert admin.ask("POST", "/v1/recording", [JSON, bearer()], json.dumps({"seconds": seconds}).encode()).status == 200
+
+
+def open_page(start, browser, token=None, log=None, policy=POLICY):
+    proxy = start(policy)
     address = addresses(proxy)[0]
     page = browser()
     page.open(f"http://{address[0]}:{address[1]}/ui/#whatif")
@@ -159,6 +158,89 @@ def test_numbers_follow_a_reload(start, browser):
     change(page, "tenants", "plan gold, rate", "30/hour")
     path = proxy.folder / "policy.yaml"
     path.write_text(path.read_text().replace("60/hour", "70/hour").replace("gold: 50/hour, ", ""))
-    admin.ask("POST", "/v1/reload", [("Content-Type", "application/json"),
-                                     ("Authorization", "Bearer 0123456789abcdef0123456789abcdef")], b"{}")
+    assert admin.ask("POST", "/v1/reload", [JSON, bearer()], b"{}").status == 200
     page.wait(lambda: changes(page) == [["per-client", "rate", "70/hour", "40/hour"]], "the numbers of the new policy")
+
+
+# --- a recording of the proxy's own requests ---
+
+def switches(page):
+    """The buttons of the recording that are shown."""
+    return page.run("return [...document.querySelectorAll('#view-whatif section:nth-of-type(2) button')]"
+                    ".filter((one) => one.offsetParent !== null).map((one) => one.textContent)")
+
+
+def test_a_recording_is_begun_stopped_and_replayed_with_another_number(start, browser, tmp_path):
+    # The log has when requests began to the ms: it cannot say which of them were there at once.
+    policy = POLICY.replace("log: off\n", "").replace(", at-once]", "]")
+    proxy, admin, page = open_page(start, browser, policy=policy)
+    proxy.ask(path="/a/before")
+    page.wait_text("#view-whatif", "Nothing is recorded.")
+    assert switches(page) == ["Record …"]
+    page.click("#view-whatif button", "Record …")
+    page.click("#ask-cancel")
+    assert admin.read("/v1/recording")["state"] == "none"
+    page.click("#view-whatif button", "Record …")
+    assert page.run("return [...document.querySelectorAll('#ask-seconds option')].map((one) => one.value)")[-1] == "300"
+    choose(page, "#ask-seconds", "300")
+    page.click("#ask-do")
+    page.wait_text("#view-whatif", "Recording: 0 requests, 0 KiB of 8 MiB at most, ")
+    assert switches(page) == ["Stop"]
+    for i in range(70):
+        proxy.ask(path=f"/a/{i}")
+    page.wait_text("#view-whatif", "Recording: 70 requests, ", within=5)
+    assert "4m 5" in page.text("#view-whatif")  # the time that is left
+    assert switches(page) == ["Stop", "Replay it"]
+    page.click("#view-whatif button", "Stop")
+    page.wait_text("#view-whatif", "Recorded: 70 requests, ")
+    assert switches(page) == ["Record …", "Replay it", "Forget it"]
+    proxy.ask(path="/a/after")
+    change(page, "per-client", "rate", "20/hour")
+    page.click("#view-whatif button", "Replay it")
+    page.wait_text("#view-whatif", "70 lines in", within=60)
+    log = tmp_path / "own.log"
+    proxy.log_lines(72)
+    log.write_bytes(b"".join(line for line in proxy.stdout().splitlines(keepends=True)
+                             if b"/a/before" not in line and b"/a/after" not in line))
+    expected = of_command(proxy, log, "per-client.rate=20/hour")
+    assert expected["log"]["requests"] == 70 and expected["changes"]["newly_denied"] == 40
+    shown = cards(page)
+    for name, number in (("requests", 70), ("denied by the first", expected["policy"]["denied"]),
+                         ("denied by the second", expected["against"]["denied"]), ("newly denied", 40)):
+        assert shown[name] == number, name
+    page.click("#view-whatif button", "Forget it")
+    page.click("#ask-do")
+    page.wait_text("#view-whatif", "Nothing is recorded.")
+    told = audit(proxy, 4)
+    for words in ("recorded for 300 s", "the recording is stopped", "changes=1", "the recording is forgotten"):
+        assert any(words in line and "by=token" in line for line in told), words
+    is_quiet(page)
+
+
+def test_the_ends_of_a_recording_are_told(start, browser):
+    proxy, admin, page = open_page(start, browser)
+    record(admin, 5)
+    page.wait_text("#view-whatif", "Recording: ")  # that another began
+    page.wait_text("#view-whatif", "Recorded: 0 requests, 0 KiB.")  # its time is over
+    assert switches(page) == ["Record …", "Forget it"]
+    record(admin, 300)
+    request = b"GET /a/%s HTTP/1.1\r\nHost: a.test\r\n\r\n" % (b"x" * 900)
+    with proxy.connect() as client:
+        while admin.read("/v1/recording")["state"] == "recording":
+            client.send(request * 200)
+            for _ in range(200):
+                client.read()
+    page.wait_text("#view-whatif", "It ended early: its 8 MiB are full.")
+    assert switches(page) == ["Record …", "Replay it", "Forget it"]
+
+
+def test_a_read_token_sees_a_recording_and_switches_nothing(start, browser):
+    proxy, admin, page = open_page(start, browser, token=READ_TOKEN)
+    record(admin, 300)
+    proxy.ask(path="/a/1")
+    page.wait_text("#view-whatif", "Recording: 1 requests, ")
+    assert switches(page) == []
+    assert "To record requests, give a token that may change something." in page.text("#view-whatif")
+    assert page.run("return [...document.querySelectorAll('#view-whatif button')].find((one) => one.textContent === 'Replay').disabled")
+    sign_in(page)
+    page.wait(lambda: switches(page) == ["Stop", "Replay it"], "the switches of who may")

@@ -54,6 +54,14 @@ enum status recording_start(uint64_t now_us, uint64_t length_us)
     return has_memory ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+void recording_stop(uint64_t now_us)
+{
+    pthread_mutex_lock(&lock);
+    recording.end_us = now_us < recording.end_us ? now_us : recording.end_us;
+    end_if_over(now_us);
+    pthread_mutex_unlock(&lock);
+}
+
 void recording_forget(void)
 {
     pthread_mutex_lock(&lock);

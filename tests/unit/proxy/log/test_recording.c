@@ -64,6 +64,25 @@ START_TEST(a_line_after_its_time_ends_it)
 }
 END_TEST
 
+START_TEST(one_that_is_stopped_keeps_its_lines)
+{
+    ck_assert_int_eq(recording_start(1 * S, 10 * S), STATUS_OK);
+    recording_add(SPAN("one\n"), 2 * S);
+    recording_stop(3 * S);
+    ck_assert(!recording_is_on());
+    recording_add(SPAN("two\n"), 3 * S);
+    const struct recording_report report = read_at(3 * S);
+    ck_assert_int_eq(report.state, RECORDING_COMPLETE);
+    ck_assert_uint_eq(report.n_lines, 1);
+    ck_assert_uint_eq(report.left_us, 0);
+    recording_stop(4 * S);
+    ck_assert_int_eq(read_at(4 * S).state, RECORDING_COMPLETE);
+    recording_forget();
+    recording_stop(5 * S);
+    ck_assert_int_eq(read_at(5 * S).state, RECORDING_NONE);
+}
+END_TEST
+
 START_TEST(a_look_after_its_time_ends_it_too)
 {
     ck_assert_int_eq(recording_start(1 * S, 10 * S), STATUS_OK);
@@ -148,6 +167,7 @@ int main(void)
     tcase_add_test(cases, lines_are_kept_in_their_order);
     tcase_add_test(cases, nothing_is_recorded_while_it_is_off);
     tcase_add_test(cases, a_line_after_its_time_ends_it);
+    tcase_add_test(cases, one_that_is_stopped_keeps_its_lines);
     tcase_add_test(cases, a_look_after_its_time_ends_it_too);
     tcase_add_test(cases, it_ends_with_the_line_that_has_no_room);
     tcase_add_test(cases, a_new_one_forgets_the_one_before);
