@@ -41,12 +41,21 @@ struct statistics_route {
     uint64_t n_shadow; /* that only shadow limits would have denied */
 };
 
+/* The bans of a rule that bans keys by itself. */
+struct statistics_bans {
+    const struct limit_rule *rule;
+    uint64_t n_due[BAN_RESULTS]; /* what became of those that were due */
+    uint64_t n_banned;           /* requests that they denied */
+    uint64_t first_us;           /* time of the first of those */
+};
+
 /* Results under one policy. */
 struct statistics_side {
     const struct policy *policy;
     uint64_t n_allowed; /* including n_free */
     uint64_t n_free;
     uint64_t n_denied;
+    uint64_t n_banned; /* of n_denied: those that a ban denied */
     uint64_t n_shadow; /* allowed, but shadow limits would have denied them */
     uint64_t n_held;
     uint64_t held_us_max;
@@ -58,6 +67,7 @@ struct statistics_side {
     struct memory_store_counters memory;
     struct statistics_limit *limits; /* by the limit's index */
     struct statistics_route *routes; /* by the route's index */
+    struct statistics_bans *bans;    /* by the place of the rule in the policy */
 };
 
 struct statistics_client {
@@ -65,8 +75,9 @@ struct statistics_client {
     bool is_used;
     uint64_t n_requests;
     uint64_t n_denied[STATISTICS_SIDES_MAX];
-    uint64_t n_newly_denied;  /* by the second policy, but not by the first */
-    uint64_t n_newly_allowed; /* by the second policy, but not by the first */
+    uint64_t n_banned[STATISTICS_SIDES_MAX]; /* of those, by a ban */
+    uint64_t n_newly_denied;                 /* by the second policy, but not by the first */
+    uint64_t n_newly_allowed;                /* by the second policy, but not by the first */
 };
 
 struct statistics_span {

@@ -2,7 +2,7 @@
 
 import {
   addChart, canvasOf, card, chartOptions, colour, count, deniedTable, drawCharts, duration,
-  element, legend, list, percent, section,
+  element, legend, list, percent, section, table,
 } from "./parts.js";
 
 const COLUMNS_MAX = 128;
@@ -77,7 +77,7 @@ function cards({log, policy, against, changes}) {
       cardOf("denied", policy.denied, "denied", log.requests),
       ...[[policy.shadow, "denied by shadow limits alone"], [policy.held, "held"],
         [policy.no_route, "no route (404)"], [policy.refused, "refused (400)"],
-        [policy.without_key, "denied without a key"], [policy.undecided, "undecided (503)"],
+        [policy.banned, "denied by a ban"], [policy.without_key, "denied without a key"], [policy.undecided, "undecided (503)"],
       ].filter(([n]) => n > 0).map(([n, name]) => cardOf("", n, name, log.requests)));
   }
   return element("div", "cards", ...made);
@@ -135,6 +135,20 @@ function limitName(limit) {
   return made;
 }
 
+/* The bans of limits, and why some were not set. */
+function bans(rows) {
+  const unset = (row) => told(
+    [row.limit_is_wrong, "the limit would ban more than a fifth of the keys that it serves"],
+    [row.too_many, "max.bans_per_minute"], [row.failed, "max.bans"]).join("; ");
+  return table([
+    ["limit", "", (row) => limitName({name: row.limit, shadow: row.shadow || row.in_shadow > 0})],
+    ["bans", "number", (row) => count(row.set + row.in_shadow)],
+    ["requests banned", "number", (row) => count(row.banned)],
+    ["first", "", (row) => (row.first ? shownTime(row.first) : "")],
+    ["bans not set", "", unset],
+  ], rows, "Bans");
+}
+
 function side(policy) {
   const notes = [...policy.notes, ...told(
     [policy.store_evictions, "states were dropped, and may have been needed: the embedded store was full"],
@@ -151,6 +165,9 @@ function side(policy) {
       colour: (limit) => (limit.shadow ? "shadow" : "denied"),
       last: [["first", "", (limit) => (limit.first ? shownTime(limit.first) : "")]],
     }));
+  }
+  if (policy.bans.length > 0) {
+    made.append(element("h3", "", "Bans"), bans(policy.bans));
   }
   made.append(element("h3", "", "By route"), deniedTable("route", (route) => route.name, policy.routes, {
     ...parts, whole: "requests", wholeTitle: "requests", colour: () => "denied", last: [],

@@ -442,6 +442,17 @@ static enum status prepare(struct replay *replay, const struct policy *const *po
     return status;
 }
 
+static void count_bans(const struct simulation *simulation, struct statistics_side *side)
+{
+    for (size_t i = 0; i < side->policy->n_rules; i++) {
+        struct statistics_bans *bans = &side->bans[i];
+        const uint64_t *n_due = simulation_bans(simulation, bans->rule->limits[0].index);
+        if (n_due != NULL) {
+            memcpy(bans->n_due, n_due, sizeof(bans->n_due));
+        }
+    }
+}
+
 static void conclude(struct replay *replay)
 {
     struct statistics *statistics = &replay->statistics;
@@ -457,6 +468,7 @@ static void conclude(struct replay *replay)
     for (size_t i = 0; i < replay->n_simulations; i++) {
         simulation_count(replay->simulations[i], &statistics->sides[i].memory);
         statistics->sides[i].n_early_ends = simulation_early_ends(replay->simulations[i]);
+        count_bans(replay->simulations[i], &statistics->sides[i]);
     }
 }
 

@@ -144,8 +144,12 @@ static enum status init_side(struct statistics_side *side, const struct policy *
     side->policy = policy;
     side->limits = calloc(policy->n_limits + 1, sizeof(side->limits[0]));
     side->routes = calloc(policy->n_routes + 1, sizeof(side->routes[0]));
-    if (side->limits == NULL || side->routes == NULL) {
+    side->bans = calloc(policy->n_rules + 1, sizeof(side->bans[0]));
+    if (side->limits == NULL || side->routes == NULL || side->bans == NULL) {
         return STATUS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        side->bans[i].rule = &policy->rules[i];
     }
     for (size_t i = 0; i < policy->n_limits; i++) {
         side->limits[i].limit = &policy->limits[i];
@@ -178,6 +182,7 @@ void statistics_close(struct statistics *statistics)
     for (size_t i = 0; i < statistics->n_sides; i++) {
         free(statistics->sides[i].limits);
         free(statistics->sides[i].routes);
+        free(statistics->sides[i].bans);
     }
     free(statistics->clients);
     statistics->clients = NULL;
@@ -241,6 +246,13 @@ static void add_judgement(struct statistics_side *side, uint64_t now_us, const s
     }
 }
 
+static void add_banned(struct statistics_side *side, uint64_t now_us, const struct limit_rule *rule)
+{
+    struct statistics_bans *bans = &side->bans[rule - side->policy->rules];
+    bans->first_us = bans->n_banned == 0 ? now_us : bans->first_us;
+    bans->n_banned++;
+}
+
 /* Whether only limits in shadow would have denied it. */
 static bool add_limits(struct statistics_side *side, uint64_t now_us,
                        const struct simulation_answer *answer)
@@ -252,9 +264,13 @@ static bool add_limits(struct statistics_side *side, uint64_t now_us,
     if (answer->admission->lacked != NULL) {
         add_judgement(side, now_us, &answer->admission->lacked->limits[0], true);
     }
+    if (simulation_is_banned(answer)) {
+        add_banned(side, now_us, answer->admission->rules[0]);
+        return false;
+    }
     for (size_t i = 0; i < answer->admission->decision.n_charges; i++) {
-        if (!answer->admission->charges[i].unreported && admission_speaks(answer->admission, i)) {
-            const struct charge *charge = &answer->admission->charges[i];
+        const struct charge *charge = &answer->admission->charges[i];
+        if (!charge->unreported && admission_speaks(answer->admission, i)) {
             add_judgement(side, now_us, charge->limit, !charge->verdict.allowed);
             is_shadow = is_shadow || (!charge->verdict.allowed && charge->limit->shadow);
         }
@@ -284,6 +300,7 @@ static void add_verdict(struct statistics_side *side, const struct simulation_an
         break;
     case SIMULATION_DENIED:
         side->n_denied++;
+        side->n_banned += simulation_is_banned(answer);
         side->n_lacking += answer->admission->lacked != NULL;
         break;
     }
@@ -335,6 +352,9 @@ void statistics_add(struct statistics *statistics, uint64_t now_us,
     client->n_requests++;
     client->n_denied[0] += is_denied[0];
     client->n_denied[1] += is_denied[1];
+    for (size_t i = 0; i < statistics->n_sides; i++) {
+        client->n_banned[i] += simulation_is_banned(&answers[i]);
+    }
     client->n_newly_denied += is_newly_denied;
     client->n_newly_allowed += is_newly_allowed;
 }

@@ -175,6 +175,81 @@ routes:
     assert report["policy"]["notes"] == []
 
 
+def bans(top="", limit_has="", ban_has="", rate="2/hour", after="3/minute"):
+    """A policy whose limit bans."""
+    ban = f"{{after: {after}, for: 1m, factor: 4, max: 10m, forget: 1h, {ban_has}}}"
+    return HEAD + f"""
+{top}
+limits: {{login: {{key: client.ip, rate: {rate}, {limit_has} ban: {ban}}}}}
+defaults: {{limits: [login]}}
+routes: [{{name: api, match: {{path: /**}}, upstream: api}}]
+"""
+
+
+def bans_of(report):
+    return {name: n for name, n in report["policy"]["bans"][0].items() if name not in ("limit", "shadow", "first")
+            and n > 0}
+
+
+def seconds(n, client="192.0.2.1", start=START):
+    return [combined(start + i, client) for i in range(n)]
+
+
+def test_bans_of_limits_are_set_and_what_they_refuse_is_counted_apart(replay):
+    report = replay(bans(), seconds(75) + [combined(START + 75, "192.0.2.2")])
+    # 0, 1: allowed. 2, 3, 4: denied, a ban of 60 s from then on. 64, 65, 66: denied, and a ban of 240 s.
+    policy = report["policy"]
+    assert (policy["allowed"], policy["denied"], policy["banned"]) == (3, 73, 67)
+    assert limit(report, "login")["denied"] == 6 and limit(report, "login")["judged"] == 9
+    assert bans_of(report) == {"set": 2, "banned": 67}
+    assert report["policy"]["bans"][0]["first"] == "2026-11-23T08:00:05Z"
+    assert report["clients"] == [{"client": "192.0.2.1", "requests": 75, "denied": 73, "banned": 67}]
+    assert report["over_time"][0]["denied"] == 0
+
+
+def test_bans_are_forgotten_and_have_a_longest(replay):
+    def banned(moments):
+        return replay(bans(), [combined(START + at) for at in moments])["policy"]["banned"]
+    burst = [0] * 5
+    again = [60, 60, 60, 300, 300, 300]  # 1 and 4 minutes
+    assert banned(burst + [59]) == 1 and banned(burst + [60]) == 0
+    assert banned(burst + again + [300 + 599]) == 1 and banned(burst + again + [300 + 600]) == 0
+    # An hour after the first ban has ended the next one is the first again, a moment before it is the second.
+    assert banned(burst + [3660] * 5 + [3660 + 60]) == 0 and banned(burst + [3659] * 5 + [3659 + 60]) == 1
+
+
+def test_bans_in_shadow_refuse_nothing_and_are_counted(replay):
+    report = replay(bans(ban_has="shadow: true"), seconds(75))
+    assert (report["policy"]["banned"], report["policy"]["denied"]) == (0, 73)
+    assert bans_of(report) == {"in_shadow": 24}
+    report = replay(bans(limit_has="shadow: true,"), seconds(75))
+    assert (report["policy"]["banned"], report["policy"]["denied"], report["policy"]["shadow"]) == (0, 0, 73)
+    assert bans_of(report) == {"in_shadow": 24}
+    assert report["policy"]["limits"][0]["denied"] == 73
+
+
+def test_the_guards_of_bans_hold_and_are_told(replay):
+    lines = sum((seconds(10, f"192.0.2.{i}") for i in range(1, 5)), [])
+    lines.sort(key=lambda line: line.split("[")[1][:20])
+    report = replay(bans(top="max: {bans_per_minute: 3}"), lines)
+    assert bans_of(report) == {"set": 3, "banned": 15, "too_many": 2}
+    # 120 clients, each served at first; all of them go on: the limit is wrong, and bans none.
+    lines = [combined(START + i // 30, f"192.0.2.{1 + i % 120}") for i in range(120 * 6)]
+    report = replay(bans(), lines)
+    assert bans_of(report) == {"limit_is_wrong": 120}
+    shown = replay(bans(), lines, raw=True).stdout
+    assert re.search(r"bans by +set +banned\n  login +0 +0\n    120 not set: the limit would ban more than a fifth", shown)
+
+
+def test_bans_are_the_same_in_every_run(replay):
+    chance = random.Random(7)
+    lines = [combined(START + i // 2000, f"10.{chance.randrange(3)}.{chance.randrange(256)}.{chance.randrange(256)}",
+                      status=200) for i in range(60000)]
+    policy = bans(rate="1/day", after="2/minute")
+    reports = [replay(policy, lines)["policy"]["bans"] for _ in range(2)]
+    assert reports[0] == reports[1]
+
+
 def test_days_are_those_of_the_log_and_of_the_zone(replay):
     policy = HEAD + """
 limits: {daily: {key: client.ip, algorithm: fixed_window, rate: 2/day, timezone: Europe/Berlin}}

@@ -83,6 +83,36 @@ static json_t *limit_of(const void *context, size_t i)
     return limit->n_denied > 0 ? with(object, "first", time_of(limit->first_us)) : object;
 }
 
+static json_t *ban_of(const struct statistics_bans *bans)
+{
+    const struct count counts[] = {
+        {"set", bans->n_due[BAN_IS_SET]},
+        {"in_shadow", bans->n_due[BAN_IS_SHADOW]},
+        {"too_many", bans->n_due[BAN_IS_TOO_MANY]},
+        {"limit_is_wrong", bans->n_due[BAN_LIMIT_IS_WRONG]},
+        {"failed", bans->n_due[BAN_HAS_FAILED]},
+        {"banned", bans->n_banned},
+    };
+    json_t *object = with(json_object(), "limit", string_of(bans->rule->name));
+    object = with(object, "shadow", json_boolean(bans->rule->limits[0].shadow));
+    object = with_counts(object, counts, ARRAY_LEN(counts));
+    return bans->n_banned > 0 ? with(object, "first", time_of(bans->first_us)) : object;
+}
+
+/* Of the limits that ban. */
+static json_t *bans_of(const struct statistics_side *side)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < side->policy->n_rules && list != NULL; i++) {
+        if (side->bans[i].rule->ban.after > 0 &&
+            json_array_append_new(list, ban_of(&side->bans[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    return list;
+}
+
 static json_t *route_of(const void *context, size_t i)
 {
     const struct statistics_side *side = context;
@@ -106,6 +136,7 @@ static json_t *side_of(const struct replay *replay, size_t i, const char *path)
         {"allowed", side->n_allowed},
         {"without_limit", side->n_free},
         {"denied", side->n_denied},
+        {"banned", side->n_banned},
         {"shadow", side->n_shadow},
         {"held", side->n_held},
         {"held_us_max", side->held_us_max},
@@ -122,6 +153,7 @@ static json_t *side_of(const struct replay *replay, size_t i, const char *path)
     json_t *object = with(json_object(), "policy", string_of(span_of_text(path)));
     object = with_counts(object, counts, ARRAY_LEN(counts));
     object = with(object, "limits", list_of(side->policy->n_limits, limit_of, side));
+    object = with(object, "bans", bans_of(side));
     object = with(object, "routes", list_of(side->policy->n_routes, route_of, side));
     return with(object, "notes", list_of(n_notes, note_of, notes));
 }
@@ -177,15 +209,19 @@ static json_t *client_of(const void *context, size_t i)
     const struct top *top = context;
     const struct statistics_client *client = top->clients[i];
     const struct count counts[] = {
-        {"requests", client->n_requests},           {"denied", client->n_denied[0]},
-        {"denied_against", client->n_denied[1]},    {"newly_denied", client->n_newly_denied},
+        {"requests", client->n_requests},
+        {"denied", client->n_denied[0]},
+        {"banned", client->n_banned[0]},
+        {"denied_against", client->n_denied[1]},
+        {"banned_against", client->n_banned[1]},
+        {"newly_denied", client->n_newly_denied},
         {"newly_allowed", client->n_newly_allowed},
     };
     char buffer[ADDRESS_TEXT_MAX];
     struct text address = text_of(buffer, sizeof(buffer));
     statistics_client_write(client, &address);
     return with_counts(with(json_object(), "client", string_of(text_span(&address))), counts,
-                       top->statistics->n_sides > 1 ? ARRAY_LEN(counts) : 2);
+                       top->statistics->n_sides > 1 ? ARRAY_LEN(counts) : 3);
 }
 
 static json_t *clients_of(const struct statistics *statistics, enum statistics_order order)

@@ -114,6 +114,7 @@ static void print_verdicts(const struct printer *printer, const json_t *side)
         fputs("  nothing is denied\n", printer->out);
     }
     print_verdict(printer, side, "denied", "denied");
+    print_verdict(printer, side, "banned", "  of them by a ban");
     print_verdict(printer, side, "without_key", "  of them without a key");
     print_verdict(printer, side, "no_route", "no route (404)");
     print_verdict(printer, side, "refused", "refused (400)");
@@ -176,6 +177,53 @@ static void print_limits(const struct printer *printer, const json_t *limits)
     }
 }
 
+/* Print why bans of a limit that were due were not set. */
+static void print_unset(const struct printer *printer, const json_t *bans)
+{
+    static const struct {
+        const char *member;
+        const char *reason;
+    } REASONS[] = {
+        {"limit_is_wrong", "the limit would ban more than a fifth of the keys that it serves"},
+        {"too_many", "max.bans_per_minute"},
+        {"failed", "max.bans"},
+    };
+    char number[REPORT_NUMBER_BYTES];
+    for (size_t i = 0; i < ARRAY_LEN(REASONS); i++) {
+        const uint64_t n = report_number(bans, REASONS[i].member);
+        if (n > 0) {
+            fprintf(printer->out, "    %s not set: %s\n", report_count_text(number, n),
+                    REASONS[i].reason);
+        }
+    }
+}
+
+static void print_bans(const struct printer *printer, const json_t *list)
+{
+    size_t i;
+    const json_t *bans;
+    fprintf(printer->out, "\n  %-*s %14s %14s\n", NAME_WIDTH, "bans by", "set", "banned");
+    json_array_foreach(list, i, bans)
+    {
+        char name[4 * NAME_BYTES_MAX + 32];
+        char set[REPORT_NUMBER_BYTES];
+        char banned[REPORT_NUMBER_BYTES];
+        char first[REPORT_NUMBER_BYTES];
+        const uint64_t n_shadow = report_number(bans, "in_shadow");
+        snprintf(name, sizeof(name), "%s%s", text_of_member(bans, "limit"),
+                 json_is_true(json_object_get(bans, "shadow")) || n_shadow > 0 ? " (shadow)" : "");
+        fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, name,
+                report_count_text(set, report_number(bans, "set") + n_shadow),
+                report_count_text(banned, report_number(bans, "banned")));
+        if (report_number(bans, "banned") > 0) {
+            fprintf(printer->out, " %8s  %s", "",
+                    report_time_text(first, report_time(bans, "first")));
+        }
+        fputc('\n', printer->out);
+        print_unset(printer, bans);
+    }
+}
+
 static void print_side(const struct printer *printer, const json_t *side)
 {
     const json_t *limits = json_object_get(side, "limits");
@@ -186,6 +234,9 @@ static void print_side(const struct printer *printer, const json_t *side)
     print_notes(printer, side);
     if (json_array_size(limits) > 0) {
         print_limits(printer, limits);
+    }
+    if (json_array_size(json_object_get(side, "bans")) > 0) {
+        print_bans(printer, json_object_get(side, "bans"));
     }
     fprintf(printer->out, "\n  %-*s %14s %14s\n", NAME_WIDTH, "route", "requests", "denied");
     json_array_foreach(json_object_get(side, "routes"), i, route)
