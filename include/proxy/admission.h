@@ -37,7 +37,7 @@ struct admission {
     bool has_several; /* a rule has several identities: a limit may have several charges */
     bool is_complete; /* the charges include all limits of the route */
     const struct limit_rule *lacked; /* ADMISSION_REFUSED: the rule whose key is missing; or NULL */
-    uint64_t ban_left_us;            /* ADMISSION_BANNED: time until the ban ends */
+    struct ban_found ban;            /* ADMISSION_BANNED: the ban */
     uint32_t own_costs; /* bit i: charge i has a cost of its own, whatever the response says */
     const struct limit_rule *unknown_plan; /* a rule whose plan has an unknown name; or NULL */
     char unknown_name[NAME_BYTES_MAX];     /* that name; set only with unknown_plan */

@@ -27,8 +27,6 @@ enum ban_result {
     BAN_RESULTS,
 };
 
-#define BAN_BY_POLICY "policy" /* ban.by of such bans */
-
 /* Spans are borrowed until the answer. */
 struct ban_growth {
     struct store *store; /* over the shared store, in the caller's loop; NULL: no shared store */

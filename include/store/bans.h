@@ -32,6 +32,8 @@ enum ban_kind {
     BAN_EXEMPTS, /* the limit is not judged */
 };
 
+#define BAN_BY_POLICY "policy" /* ban.by of the bans that limits set */
+
 /* A ban or an exemption. A limit and a key have at most one of them. An identity that names a
  * prefix of client addresses, as `{client.ip:12=192.0.2.0/24}`, is of all keys in it that have no
  * entry of their own; of several prefixes the longest counts. Spans are borrowed. */
@@ -115,10 +117,15 @@ static inline struct bans_view *bans_view_if_any(struct bans_view *view)
     return view->bans == NULL || replica_is_empty(view->replica) ? NULL : view;
 }
 
-/* Whether @limit has a ban or an exemption for @identity at @now_us (monotonic). If so, *kind says
- * which, and it ends *left_us later. @secret belongs to the store. */
+struct ban_found {
+    enum ban_kind kind;
+    bool is_by_policy; /* a ban that the limit has set by itself */
+    uint64_t left_us;  /* until it ends */
+};
+
+/* Whether @limit has a ban or an exemption for @identity at @now_us (monotonic); *found is set only
+ * then. @secret belongs to the store. */
 MUST_USE bool bans_view_find(struct bans_view *view, struct span limit, struct span identity,
-                             struct span secret, uint64_t now_us, enum ban_kind *kind,
-                             uint64_t *left_us);
+                             struct span secret, uint64_t now_us, struct ban_found *found);
 
 #endif /* SLUICE_STORE_BANS_H */

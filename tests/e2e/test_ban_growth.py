@@ -77,6 +77,8 @@ def test_a_key_that_is_denied_again_and_again_is_banned_and_longer_the_next_time
     assert ban["reason"] == "6 denials within 1h, strike 2"
     assert 200_000 < ban["left_ms"] <= 300_000
     assert is_banned(proxy.sluice.ask(path="/login", fields=[("X-Forwarded-For", "192.0.2.1")]))
+    line = until(lambda: [line for line in proxy.sluice.all_log_lines() if line.get("source") == "ban"], "its line")[0]
+    assert (line["limit"], line["ban"]) == ("login", "limit")
     assert counted(proxy, "set") == 2
     log = proxy.sluice.stderr()
     assert re.search(r'msg="a key is banned" limit=login key="?client.ip=192.0.2.1"? until=\S+ '

@@ -43,6 +43,7 @@ def test_a_banned_client_is_refused_by_every_proxy_until_it_is_lifted(start_prox
     line = until(lambda: [line for line in proxies[1].sluice.all_log_lines()
                           if line.get("source") == "ban"], "its line in the log")[0]
     assert (line["verdict"], line["limit"], int(line["status"])) == ("denied", "per-client", 429)
+    assert line["ban"] == "operator"
 
 
 def test_nothing_is_charged_for_who_is_banned(start_proxies, start_redis):

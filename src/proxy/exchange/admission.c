@@ -68,7 +68,7 @@ enum rule_outcome admission_read_key(const struct limit_rule *rule,
 
 /* Deny the request by a ban of @rule: its other limits do not matter. */
 static void deny_by_ban(const struct preparation *preparation, const struct limit_rule *rule,
-                        struct span key, uint64_t left_us)
+                        struct span key, const struct ban_found *ban)
 {
     struct admission *admission = preparation->admission;
     struct decision *decision = &admission->decision;
@@ -77,7 +77,7 @@ static void deny_by_ban(const struct preparation *preparation, const struct limi
     decision->allowed = false;
     decision->source = DECISION_BAN;
     decision->now_us = preparation->context->now_us;
-    admission->ban_left_us = left_us;
+    admission->ban = *ban;
     for (size_t i = 0; i < rule->n_limits; i++) {
         const uint64_t capacity = limit_capacity(&rule->limits[i]);
         admission->rules[i] = rule;
@@ -93,15 +93,14 @@ static void deny_by_ban(const struct preparation *preparation, const struct limi
 enum said { SAID_NOTHING, SAID_BAN, SAID_SHADOW_BAN, SAID_EXEMPT };
 
 static enum said look_up(const struct admission_context *context, const struct limit_rule *rule,
-                         struct span key, uint64_t *left_us)
+                         struct span key, struct ban_found *found)
 {
-    enum ban_kind kind;
     if (context->bans == NULL ||
         !bans_view_find(context->bans, rule->name, key, context->policy->store.secret,
-                        context->now_us, &kind, left_us)) {
+                        context->now_us, found)) {
         return SAID_NOTHING;
     }
-    if (kind == BAN_EXEMPTS) {
+    if (found->kind == BAN_EXEMPTS) {
         return SAID_EXEMPT;
     }
     return rule->limits[0].shadow ? SAID_SHADOW_BAN : SAID_BAN;
@@ -194,12 +193,12 @@ static enum admission_result prepare_identity(const struct preparation *preparat
     if (i >= KEY_IDENTITIES_RESERVED && is_shadow) {
         return pass_over(admission);
     }
-    uint64_t left_us;
-    switch (look_up(preparation->context, rule, key, &left_us)) {
+    struct ban_found found;
+    switch (look_up(preparation->context, rule, key, &found)) {
     case SAID_NOTHING:
         break;
     case SAID_BAN:
-        deny_by_ban(preparation, rule, key, left_us);
+        deny_by_ban(preparation, rule, key, &found);
         return ADMISSION_BANNED;
     case SAID_SHADOW_BAN:
         admission->shadow_bans |= ((UINT32_C(1) << rule->n_limits) - 1)
@@ -409,7 +408,7 @@ bool admission_retry_after_s(const struct admission *admission, uint64_t *second
 {
     uint64_t longest = 0;
     if (is_ban(admission)) {
-        *seconds = admission->ban_left_us / US_PER_S + (admission->ban_left_us % US_PER_S > 0);
+        *seconds = admission->ban.left_us / US_PER_S + (admission->ban.left_us % US_PER_S > 0);
         return true;
     }
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
@@ -429,7 +428,7 @@ bool admission_retry_after_s(const struct admission *admission, uint64_t *second
 
 bool admission_retry_after_ms(const struct admission *admission, uint64_t *milliseconds)
 {
-    uint64_t longest_us = is_ban(admission) ? admission->ban_left_us : 0;
+    uint64_t longest_us = is_ban(admission) ? admission->ban.left_us : 0;
     for (size_t i = 0; i < admission->decision.n_charges && !is_ban(admission); i++) {
         const struct charge *charge = &admission->charges[i];
         if (!is_denial(charge)) {

@@ -109,6 +109,10 @@ static void add_decision(struct access_line *line, const struct exchange *exchan
         }
         add_shadows(line, admission);
         access_line_add_word(line, LINE_SOURCE, decision_source_name(decision->source));
+        if (decision->source == DECISION_BAN) {
+            access_line_add_word(line, LINE_BAN,
+                                 admission->ban.is_by_policy ? SPAN("limit") : SPAN("operator"));
+        }
         if (decision->failure != STATUS_OK) {
             add_failure(line, decision, decision->failure);
         }

@@ -47,6 +47,7 @@
     X(SHADOW, "shadow")                                                                            \
     X(SOURCE, "source")                                                                            \
     X(FAILURE, "failure")                                                                          \
+    X(BAN, "ban")                                                                                  \
     X(STORE_US, "store_us")                                                                        \
     X(HELD_US, "held_us")                                                                          \
     X(BUFFERED_US, "buffered_us")                                                                  \

@@ -346,8 +346,15 @@ void bans_view_close(struct bans_view *view)
     }
 }
 
+static bool is_by_policy(const struct replica_entry *entry)
+{
+    struct ban ban;
+    return ban_record_read(replica_entry_field(entry), replica_entry_value(entry), &ban) &&
+           span_equals(ban.by, SPAN(BAN_BY_POLICY));
+}
+
 bool bans_view_find(struct bans_view *view, struct span limit, struct span identity,
-                    struct span secret, uint64_t now_us, enum ban_kind *kind, uint64_t *left_us)
+                    struct span secret, uint64_t now_us, struct ban_found *found)
 {
     struct bans *bans = view->bans;
     const struct replica_entry *entry =
@@ -361,8 +368,9 @@ bool bans_view_find(struct bans_view *view, struct span limit, struct span ident
         entry = find_cover(bans, &view->reader, limit, identity, now_us);
     }
     if (entry != NULL) {
-        *kind = (enum ban_kind)entry->number;
-        *left_us = atomic_load_explicit(&entry->ends_us, memory_order_relaxed) - now_us;
+        found->kind = (enum ban_kind)entry->number;
+        found->is_by_policy = found->kind == BAN_REFUSES && is_by_policy(entry);
+        found->left_us = atomic_load_explicit(&entry->ends_us, memory_order_relaxed) - now_us;
     }
     replica_release(&view->reader);
     return entry != NULL;

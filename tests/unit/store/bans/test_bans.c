@@ -55,19 +55,17 @@ static void put(const struct ban *ban)
     ck_assert_int_eq(bans_put(bans, ban, NOW_US + HOUR_US, NOW_US), STATUS_OK);
 }
 
-static bool finds(const char *limit, const char *identity, uint64_t now_us, enum ban_kind *kind,
-                  uint64_t *left_us)
+static bool finds(const char *limit, const char *identity, uint64_t now_us, struct ban_found *found)
 {
     return bans_view_if_any(&view) != NULL &&
-           bans_view_find(&view, span_of_text(limit), span_of_text(identity), SECRET, now_us, kind,
-                          left_us);
+           bans_view_find(&view, span_of_text(limit), span_of_text(identity), SECRET, now_us,
+                          found);
 }
 
 static bool holds(const char *limit, const char *identity, enum ban_kind wanted)
 {
-    enum ban_kind kind;
-    uint64_t left_us;
-    return finds(limit, identity, NOW_US, &kind, &left_us) && kind == wanted;
+    struct ban_found found;
+    return finds(limit, identity, NOW_US, &found) && found.kind == wanted;
 }
 
 START_TEST(without_any_there_is_nothing_to_look_in)
@@ -174,12 +172,11 @@ END_TEST
 START_TEST(it_ends_by_itself)
 {
     const struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
-    enum ban_kind kind;
-    uint64_t left_us;
+    struct ban_found found;
     put(&ban);
-    ck_assert(finds("a", "{x}", NOW_US + 1, &kind, &left_us));
-    ck_assert_uint_eq(left_us, HOUR_US - 1);
-    ck_assert(!finds("a", "{x}", NOW_US + HOUR_US, &kind, &left_us));
+    ck_assert(finds("a", "{x}", NOW_US + 1, &found));
+    ck_assert_uint_eq(found.left_us, HOUR_US - 1);
+    ck_assert(!finds("a", "{x}", NOW_US + HOUR_US, &found));
     bans_expire(bans, NOW_US + HOUR_US);
     ck_assert_ptr_null(bans_view_if_any(&view));
     ck_assert_uint_eq(bans_count(bans).n, 0);
@@ -205,16 +202,15 @@ END_TEST
 START_TEST(what_is_told_again_as_it_was_keeps_its_end)
 {
     struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
-    enum ban_kind kind;
-    uint64_t left_us;
+    struct ban_found found;
     put(&ban);
     ck_assert_int_eq(bans_put(bans, &ban, NOW_US + 2 * HOUR_US, NOW_US), STATUS_OK);
-    ck_assert(finds("a", "{x}", NOW_US, &kind, &left_us));
-    ck_assert_uint_eq(left_us, HOUR_US);
+    ck_assert(finds("a", "{x}", NOW_US, &found));
+    ck_assert_uint_eq(found.left_us, HOUR_US);
     ban.until_ms++;
     ck_assert_int_eq(bans_put(bans, &ban, NOW_US + 2 * HOUR_US, NOW_US), STATUS_OK);
-    ck_assert(finds("a", "{x}", NOW_US, &kind, &left_us));
-    ck_assert_uint_eq(left_us, 2 * HOUR_US);
+    ck_assert(finds("a", "{x}", NOW_US, &found));
+    ck_assert_uint_eq(found.left_us, 2 * HOUR_US);
 }
 END_TEST
 
@@ -312,6 +308,22 @@ enum {
 
 static atomic_bool is_over;
 
+START_TEST(who_has_set_a_ban_is_found_with_it)
+{
+    struct ban ban = ban_of(BAN_REFUSES, "a", "{x}");
+    struct ban exemption = ban_of(BAN_EXEMPTS, "a", "{y}");
+    struct ban_found found;
+    put(&ban);
+    ck_assert(finds("a", "{x}", NOW_US, &found) && !found.is_by_policy);
+    ban.by = SPAN(BAN_BY_POLICY);
+    put(&ban);
+    ck_assert(finds("a", "{x}", NOW_US, &found) && found.is_by_policy);
+    exemption.by = SPAN(BAN_BY_POLICY);
+    put(&exemption);
+    ck_assert(finds("a", "{y}", NOW_US, &found) && !found.is_by_policy);
+}
+END_TEST
+
 static void *read_all_the_time(void *unused)
 {
     struct bans_view own;
@@ -319,10 +331,9 @@ static void *read_all_the_time(void *unused)
     (void)unused;
     bans_view_init(&own, bans);
     do {
-        enum ban_kind kind;
-        uint64_t left_us;
+        struct ban_found found;
         n_found += bans_view_if_any(&own) != NULL &&
-                   bans_view_find(&own, SPAN("a"), SPAN("{x}"), SECRET, NOW_US, &kind, &left_us);
+                   bans_view_find(&own, SPAN("a"), SPAN("{x}"), SECRET, NOW_US, &found);
     } while (!atomic_load(&is_over));
     bans_view_close(&own);
     return (void *)n_found; /* NOLINT(performance-no-int-to-ptr) */
@@ -445,6 +456,7 @@ int main(void)
     Suite *suite = suite_create("store/bans");
     TCase *tcase = tcase_create("bans");
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, who_has_set_a_ban_is_found_with_it);
     tcase_add_test(tcase, without_any_there_is_nothing_to_look_in);
     tcase_add_test(tcase, a_ban_is_of_one_limit_and_one_identity);
     tcase_add_test(tcase, whose_hash_alone_is_known_is_found_too);

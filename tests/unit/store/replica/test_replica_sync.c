@@ -93,12 +93,11 @@ static void teardown(void)
 
 static bool finds(struct proxy *proxy, const char *identity, enum ban_kind wanted)
 {
-    enum ban_kind kind;
-    uint64_t left_us;
+    struct ban_found found;
     return bans_view_if_any(&proxy->view) != NULL &&
            bans_view_find(&proxy->view, SPAN("a"), span_of_text(identity), SECRET,
-                          clock_monotonic_us(), &kind, &left_us) &&
-           kind == wanted;
+                          clock_monotonic_us(), &found) &&
+           found.kind == wanted;
 }
 
 static void await_found(struct proxy *proxy, const char *identity, enum ban_kind wanted, bool found)
