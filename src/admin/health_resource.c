@@ -14,6 +14,7 @@
 #include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
+#include "admin/store_counts.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "proxy/meters.h"
@@ -42,34 +43,12 @@ void health_handle(struct admin_request *request)
 
 /* --- readiness --- */
 
-/* Links of all workers to all Redis servers. */
-struct store_links {
-    uint64_t n;
-    uint64_t n_working; /* that are up, with a closed breaker */
-};
-
-static struct store_links count_links(const struct meters *meters)
+static const char *state_of(const struct store_counts *counts)
 {
-    struct store_links links = {0, 0};
-    for (size_t i = 0; i < WORKERS_MAX; i++) {
-        const struct worker_meters *worker = meters_snapshot(meters, i);
-        for (size_t j = 0; worker != NULL && j < STORE_NODES_MAX; j++) {
-            const struct store_node_meters *node = &worker->store.nodes[j];
-            const uint64_t n_up = counter_read(&node->links_up);
-            const uint64_t n_open = counter_read(&node->breakers_open);
-            links.n += counter_read(&node->links);
-            links.n_working += n_up > n_open ? n_up - n_open : 0;
-        }
-    }
-    return links;
-}
-
-static const char *state_of(const struct store_links *links)
-{
-    return links->n == 0                  ? "not yet asked"
-           : links->n_working >= links->n ? "ok"
-           : links->n_working > 0         ? "partly away"
-                                          : "away";
+    return counts->links == 0                       ? "not yet asked"
+           : counts->links_working >= counts->links ? "ok"
+           : counts->links_working > 0              ? "partly away"
+                                                    : "away";
 }
 
 static bool denies_without_redis(const struct route *route)
@@ -163,14 +142,14 @@ void ready_describe(const struct admin_request *request, json_t **json, uint16_t
     const struct admin_options *options = &request->admin->options;
     const struct policy *policy = request->policy;
     const bool has_redis = policy->store.kind == STORE_REDIS;
-    const struct store_links links = count_links(options->meters);
-    const char *state = has_redis ? state_of(&links) : "ok";
-    const bool is_away = has_redis && links.n > 0 && links.n_working == 0;
+    const struct store_counts counts = store_counts_of_all(options->meters);
+    const char *state = has_redis ? state_of(&counts) : "ok";
+    const bool is_away = has_redis && counts.links > 0 && counts.links_working == 0;
     const bool is_draining = server_is_draining(options->server);
     const bool is_unready = is_away && all_is_denied_without_redis(policy);
     json_t *reasons = json_array();
     struct dead_upstreams dead = {.reasons = &reasons};
-    if (has_redis && links.n_working < links.n) {
+    if (has_redis && counts.links_working < counts.links) {
         add_store_reason(policy, state, &reasons);
     }
     upstream_report_report(options->server, clock_monotonic_us(), on_readiness_upstream,
@@ -188,8 +167,8 @@ void ready_describe(const struct admin_request *request, json_t **json, uint16_t
     json_decref(reasons);
     json_t *store = json_pack("{ss, ss}", "kind", has_redis ? "redis" : "memory", "state", state);
     if (has_redis) {
-        describe_set(&store, "links", json_integer((json_int_t)links.n));
-        describe_set(&store, "links_working", json_integer((json_int_t)links.n_working));
+        describe_set(&store, "links", json_integer((json_int_t)counts.links));
+        describe_set(&store, "links_working", json_integer((json_int_t)counts.links_working));
     }
     describe_set(json, "store", store);
 }

@@ -5,6 +5,7 @@
 #include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
+#include "admin/store_counts.h"
 #include "base/clock.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
@@ -57,33 +58,6 @@ static json_t *describe_u64(const uint64_t *numbers, size_t n)
 
 /* --- the store --- */
 
-struct store_counts {
-    uint64_t calls;
-    uint64_t failures;
-    uint64_t links;
-    uint64_t links_up;
-    uint64_t breakers_open;
-};
-
-static struct store_counts count_store(const struct meters *meters)
-{
-    struct store_counts counts = {0};
-    for (size_t i = 0; i < WORKERS_MAX; i++) {
-        const struct worker_meters *worker = meters_snapshot(meters, i);
-        for (size_t j = 0; worker != NULL && j < STORE_NODES_MAX; j++) {
-            const struct store_node_meters *node = &worker->store.nodes[j];
-            counts.calls += counter_read(&node->calls);
-            counts.links += counter_read(&node->links);
-            counts.links_up += counter_read(&node->links_up);
-            counts.breakers_open += counter_read(&node->breakers_open);
-            for (size_t fault = 0; fault < STORE_FAULTS_MAX; fault++) {
-                counts.failures += counter_read(&node->failures[fault]);
-            }
-        }
-    }
-    return counts;
-}
-
 /* Decisions of limits by who made them. */
 static json_t *describe_sources(const struct meters *meters)
 {
@@ -108,7 +82,7 @@ static json_t *describe_sources(const struct meters *meters)
 
 static json_t *describe_store(const struct meters *meters)
 {
-    const struct store_counts counts = count_store(meters);
+    const struct store_counts counts = store_counts_of_all(meters);
     json_t *json =
         json_pack("{sI, sI, sI, sI, sI}", "calls", (json_int_t)counts.calls, "failures",
                   (json_int_t)counts.failures, "links", (json_int_t)counts.links, "links_up",
