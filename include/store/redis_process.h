@@ -20,6 +20,7 @@ enum {
     REDIS_INSTANCE_ID_BYTES = 32,
     REDIS_TARGETS_MAX = 64, /* further targets share the last one */
     REDIS_HEARTBEAT_US = 5 * 1000 * 1000,
+    REDIS_RTT_US = 1000 * 1000, /* between measurements of the round trip to a node */
     REDIS_SILENCE_US = 3 * REDIS_HEARTBEAT_US, /* after that a proxy counts as gone */
 };
 
@@ -50,6 +51,7 @@ struct redis_target {
     struct redis_process *process;
     struct hash128 name;
     atomic_bool has_worked; /* the latest result reported for it was a success */
+    atomic_uint_fast64_t next_rtt_us;
 };
 
 struct redis_process {
@@ -113,6 +115,10 @@ MUST_USE uint64_t redis_target_may_connect(struct redis_target *target, bool in_
 /* Reports a result of a link: a script call worked; or the link was lost or could not be made. */
 void redis_target_note(struct redis_target *target, bool works);
 bool redis_target_has_worked(const struct redis_target *target);
+
+/* Whether the round trip to @target is due to be measured at @now_us (monotonic). If true, no other
+ * link gets true for REDIS_RTT_US. */
+MUST_USE bool redis_target_take_rtt(struct redis_target *target, uint64_t now_us);
 
 /* Whether a heartbeat is due at @now_us (monotonic). If true, the caller must send it, and no other
  * link gets true for REDIS_HEARTBEAT_US. */

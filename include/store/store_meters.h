@@ -23,6 +23,7 @@ struct store_node_meters {
     struct counter openings;      /* of breakers */
     struct counter settlements;   /* commands sent to settle */
     struct counter settlements_lost;
+    struct latency rtt; /* from sending a PING, one a second, to its reply */
 };
 
 /* Counters of the coalescing store. */

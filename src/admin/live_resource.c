@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"
+#include "store/redis_process.h"
 
 /* --- counters, since the start of the process --- */
 
@@ -80,14 +81,39 @@ static json_t *describe_sources(const struct meters *meters)
     return json;
 }
 
-static json_t *describe_store(const struct meters *meters)
+static json_t *describe_store_counts(const struct store_counts *counts)
 {
-    const struct store_counts counts = store_counts_of_all(meters);
-    json_t *json =
-        json_pack("{sI, sI, sI, sI, sI}", "calls", (json_int_t)counts.calls, "failures",
-                  (json_int_t)counts.failures, "links", (json_int_t)counts.links, "links_up",
-                  (json_int_t)counts.links_up, "breakers_open", (json_int_t)counts.breakers_open);
-    describe_set(&json, "decisions_by", describe_sources(meters));
+    return json_pack("{sI, sI, sI, sI, sI, sI, sI}", "calls", (json_int_t)counts->calls, "failures",
+                     (json_int_t)counts->failures, "links", (json_int_t)counts->links, "links_up",
+                     (json_int_t)counts->links_up, "breakers_open",
+                     (json_int_t)counts->breakers_open, "round_trips", (json_int_t)counts->n_rtts,
+                     "round_trip_us", (json_int_t)counts->rtt_us);
+}
+
+/* Those that have links, or were asked. That without a name is all for which there is no number. */
+static json_t *describe_nodes(const struct admin_options *options)
+{
+    const struct name_directory *names = redis_process_nodes(options->redis);
+    json_t *list = json_array();
+    for (size_t number = 0; number < name_directory_count(names); number++) {
+        const struct store_counts counts = store_counts_of_node(options->meters, number);
+        if (counts.links == 0 && counts.calls == 0) {
+            continue;
+        }
+        json_t *node = describe_store_counts(&counts);
+        describe_set(&node, "name",
+                     number == 0 ? json_null() : json_of_span(name_directory_name(names, number)));
+        describe_append(&list, node);
+    }
+    return list;
+}
+
+static json_t *describe_store(const struct admin_options *options)
+{
+    const struct store_counts counts = store_counts_of_all(options->meters);
+    json_t *json = describe_store_counts(&counts);
+    describe_set(&json, "nodes", describe_nodes(options));
+    describe_set(&json, "decisions_by", describe_sources(options->meters));
     return json;
 }
 
@@ -173,7 +199,7 @@ json_t *live_describe(struct admin *admin, const struct policy *policy)
     describe_reload(admin, &json);
     ready_describe(&asked, &json, &ready_status);
     describe_history(admin, &json);
-    describe_set(&json, "redis", describe_store(admin->options.meters));
+    describe_set(&json, "redis", describe_store(&admin->options));
     describe_set(&json, "tls", describe_tls(admin->options.meters));
     return json;
 }

@@ -14,6 +14,10 @@ static void add_node(struct store_counts *counts, const struct store_node_meters
     counts->links_up += n_up;
     counts->breakers_open += n_open;
     counts->links_working += n_up > n_open ? n_up - n_open : 0; /* read at different moments */
+    counts->rtt_us += counter_read(&node->rtt.sum_us);
+    for (size_t i = 0; i <= LATENCY_EDGES; i++) {
+        counts->n_rtts += counter_read(&node->rtt.counts[i]);
+    }
     for (size_t fault = 0; fault < STORE_FAULTS_MAX; fault++) {
         counts->failures += counter_read(&node->failures[fault]);
     }

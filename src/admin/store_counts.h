@@ -16,6 +16,8 @@ struct store_counts {
     uint64_t links_up;
     uint64_t breakers_open; /* of links_up */
     uint64_t links_working; /* up, with a closed breaker */
+    uint64_t n_rtts;        /* round trips that were measured */
+    uint64_t rtt_us;        /* all together */
 };
 
 /* Of the node @number, below STORE_NODES_MAX. */

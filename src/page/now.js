@@ -19,6 +19,7 @@ const FINE_STEPS = 120;
 const COARSE_STEPS = 360;
 const SERVERS_EVERY_MS = 2000;
 const CERTIFICATES_EVERY_MS = 60000;
+const ROUND_TRIP_LINES = 10; /* seconds of which it is the mean */
 const RELOADS_SHOWN = 5;
 const CHANGES_SHOWN = 12; /* of a reload */
 
@@ -123,6 +124,7 @@ export function nowView() {
   let coarse = null;
   let coarsePart = null; /* steps of the coarse step under way */
   let latest = null; /* line */
+  let nodesBefore = []; /* of Redis, of the lines before, the oldest first */
   let range = 120;
   let focus = null; /* {kind: "routes" | "limits", name}; null: all */
   let isShown = false;
@@ -310,19 +312,39 @@ export function nowView() {
       card(totals.denied > 0 ? "denied" : "", count(totals.denied), "of them denied", percent(totals.denied, allTotal)));
   }
 
+  /* The servers of Redis. */
+  function nodeTable(rows) {
+    const bad = (isBad, text) => element("span", isBad ? "bad" : "good", text);
+    return table([
+      ["Redis", "", (row) => element("code", "", row.name ?? "others")],
+      ["connections up", "number", (row) =>
+        bad(row.links_up < row.links, `${count(row.links_up)} of ${count(row.links)}`)],
+      ["breaker", "", (row) => (row.links_up === 0 ? "–" : bad(row.breakers_open > 0,
+        row.breakers_open === 0 ? "closed" : `open at ${count(row.breakers_open)} of ${count(row.links_up)}`))],
+      ["calls", "number", (row) => count(row.calls)],
+      ["decisions failed", "number", (row) => count(row.failures)],
+      ["round trip", "number", (row) => shownUs(roundTripOf(row))],
+    ], rows, "Redis");
+  }
+
+  /* The mean of the last seconds; of those before where there is none; null: none was measured. */
+  function roundTripOf(node) {
+    const before = nodesBefore.map((nodes) => nodes.find(({name}) => name === node.name))
+      .find((one) => one !== undefined && one.round_trips < node.round_trips);
+    const n = node.round_trips - (before?.round_trips ?? 0);
+    return n > 0 ? (node.round_trip_us - (before?.round_trip_us ?? 0)) / n : null;
+  }
+
   function drawStore() {
     const {redis, tls, store: state} = latest;
     const last = fine.steps.at(-1)?.values;
     const by = Object.entries(redis.decisions_by).filter(([, n]) => n > 0)
       .map(([name, n]) => `${name} ${count(n)}`);
     const isRedis = state.kind === "redis";
-    store.replaceChildren(section("Store, TLS and policy", list(
-      ...(isRedis ? [
-        `Redis: ${state.state}; ${count(redis.links_up)} of ${count(redis.links)} connections are up` +
-          (redis.breakers_open > 0 ? `, ${count(redis.breakers_open)} breakers are open` : ", no breaker is open"),
-        `Redis: ${count(redis.calls)} calls, ${count(redis.failures)} decisions failed` +
-          (last?.decisions > 0 ? `; a decision takes ${shownUs(last.decision_us / last.decisions)} on average` : ""),
-      ] : ["The store is in the process."]),
+    store.replaceChildren(section("Store, TLS and policy", isRedis ? nodeTable(redis.nodes) : "", list(
+      isRedis ? `Redis: ${state.state}` +
+        (last?.decisions > 0 ? `; a decision takes ${shownUs(last.decision_us / last.decisions)} on average.` : ".")
+        : "The store is in the process.",
       `Who decided since the start: ${by.length > 0 ? by.join(", ") : "nothing was decided yet"}.`,
       `TLS handshakes: ${count(tls.full)} full, ${count(tls.resumed)} resumed, ${count(tls.failed)} failed.`,
       `Policy: generation ${count(latest.generation)}, loaded ${moment.format(new Date(latest.loaded))}` +
@@ -437,6 +459,7 @@ export function nowView() {
 
   function take(line) {
     const time = Date.parse(line.time);
+    nodesBefore = [...nodesBefore, latest.redis.nodes].slice(-ROUND_TRIP_LINES);
     if (line.second > latest.second + 1) { /* lines did not come: the process has their steps */
       latest = line;
       quietly(readHistory)();
@@ -465,6 +488,7 @@ export function nowView() {
     coarsePart = fine.steps.slice(fine.steps.length - Math.round((fine.end - coarse.end) / 1000))
       .slice(1 - coarse.stepS);
     latest = answer.now;
+    nodesBefore = [];
     draw();
   }
 

@@ -262,6 +262,33 @@ def test_redis_is_seen_to_be_asked_to_go_away_and_to_come_back(start, start_redi
     assert metrics.get("sluice_store_connects_total", **node) >= 4
 
 
+def test_the_round_trip_to_redis_is_measured_once_a_second_without_any_request(start, start_redis):
+    redis = start_redis()
+    proxy = start(f"""
+        admin: 127.0.0.1:0
+        workers: 4
+        store: {{redis: {redis.url}}}
+        limits: {{all: {{key: global, rate: 1000/hour}}}}
+        routes: [{{limits: [all], respond: {{status: 204}}}}]
+    """)
+    node = {"node": f"127.0.0.1:{redis.port}"}
+
+    def measured():
+        metrics = read(proxy)
+        return [metrics.get(f"sluice_store_round_trip_seconds_{what}", **node) or 0 for what in ("count", "sum")]
+
+    begun = time.monotonic()
+    n, _ = until(lambda: measured() if measured()[0] >= 3 else None, "three round trips")
+    assert n <= time.monotonic() - begun + 2  # of the process, not of each worker
+    redis.pause()
+    with_pause = time.monotonic()
+    until(lambda: time.monotonic() > with_pause + 1.5, "a round trip to be under way")
+    before = measured()
+    redis.resume()
+    after = until(lambda: measured() if measured()[0] > before[0] else None, "the reply after the pause")
+    assert 0.2 < after[1] - before[1] < 4 * (time.monotonic() - with_pause), (before, after)
+
+
 def change(proxy, policy):
     """Another policy, and SIGHUP."""
     (proxy.folder / "policy.yaml").write_text(policy)

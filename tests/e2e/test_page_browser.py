@@ -250,6 +250,10 @@ def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
     page.open(url)
     proxy.ask(path="/a/1/")
     page.wait_text("#connection", "ready")
+    cells = f"return [...document.querySelectorAll('#view-now tr')].find((row) => row.textContent.startsWith('127.0.0.1:{redis.port}'))"
+    row = lambda: page.run(cells + "?.innerText.split('\\t').map((one) => one.trim())")
+    page.wait(lambda: row() and row()[-1].endswith(("µs", "ms")), "the round trip", within=5)
+    assert row()[2] == "closed", row()
     redis.kill()
     proxy.ask(path="/a/1/")
     page.wait_text("#connection", "redis, away: local decisions", within=5)

@@ -84,9 +84,38 @@ void redis_heartbeat_on_change(struct redis_store *store)
     }
 }
 
+/* --- the round trip --- */
+
+/* Any reply ends it, an error, too. */
+static void on_rtt_reply(struct redis_call *call, const struct redis_reply *reply)
+{
+    struct redis_rtt *rtt = CONTAINER_OF(call, struct redis_rtt, call);
+    struct redis_store *store = CONTAINER_OF(rtt, struct redis_store, rtt);
+    rtt->is_under_way = false;
+    if (reply != NULL) {
+        latency_add(&store->meters->rtt, clock_monotonic_us() - rtt->sent_us);
+    }
+}
+
+static void measure_rtt(struct redis_store *store)
+{
+    struct redis_rtt *rtt = &store->rtt;
+    const uint64_t now_us = clock_monotonic_us();
+    if (!rtt->is_under_way && redis_link_may_send(&store->link) &&
+        redis_target_take_rtt(store->link.target, now_us)) {
+        rtt->call.on_reply = on_rtt_reply;
+        rtt->sent_us = now_us;
+        rtt->is_under_way = redis_link_send(&store->link, SPAN("*1\r\n$4\r\nPING\r\n"), &rtt->call,
+                                            now_us) == STATUS_OK;
+    }
+}
+
+/* --- the timer --- */
+
 static void on_timer(void *context)
 {
     struct redis_store *store = context;
+    measure_rtt(store);
     store->heartbeat.n_skips -= store->heartbeat.n_skips > 0;
     redis_heartbeat_on_change(store);
     timer_arm(&store->heartbeat.timer, CHECK_US);

@@ -162,6 +162,11 @@ uint64_t redis_target_may_connect(struct redis_target *target, bool in_turn, uin
     return next_us > now_us ? next_us - now_us : 1;
 }
 
+bool redis_target_take_rtt(struct redis_target *target, uint64_t now_us)
+{
+    return target != NULL && take_turn(&target->next_rtt_us, now_us, REDIS_RTT_US);
+}
+
 /* --- the instance registry --- */
 
 bool redis_process_take_heartbeat(struct redis_process *process, uint64_t now_us)

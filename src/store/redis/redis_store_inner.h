@@ -60,6 +60,13 @@ struct redis_heartbeat {
     unsigned n_skips; /* timer periods to leave to other links: the registry is at another node */
 };
 
+/* The round trip to a node: one link of the process sends a PING each REDIS_RTT_US. */
+struct redis_rtt {
+    struct redis_call call;
+    uint64_t sent_us; /* monotonic */
+    bool is_under_way;
+};
+
 struct redis_store {
     struct store store;
     struct redis_store_options options;
@@ -69,7 +76,8 @@ struct redis_store {
     struct list operations; /* struct redis_operation, waiting for the first attempt to connect */
     uint64_t answer_us;     /* how long an admin operation waits for its reply */
     struct redis_heartbeat heartbeat;
-    struct loop *loop; /* borrowed */
+    struct redis_rtt rtt; /* measured by the timer of heartbeats */
+    struct loop *loop;    /* borrowed */
     struct timeout_queue deadlines;
     struct list waiting; /* struct redis_ticket: for the first attempt to connect, or a trial */
     struct pool tickets;
@@ -168,7 +176,8 @@ uint16_t redis_operation_slot(struct span prefix, const struct store_operation *
 
 /* --- redis_heartbeat.c --- */
 
-/* No heartbeat is ever sent if the store has no process. STATUS_NO_MEMORY. */
+/* No heartbeat is ever sent, and no round trip measured, if the store has no process.
+ * STATUS_NO_MEMORY. */
 MUST_USE enum status redis_heartbeat_init(struct redis_store *store);
 
 /* Call it after the link is closed. */
