@@ -91,6 +91,11 @@ static void read_wish(struct wish *wish, const struct admin_request *request)
         }
         take_parameter(wish, span_of(pair.data, equals), readings[0]);
     }
+    if (wish->problem == NULL && wish->is_recording && wish->options.n > 0) {
+        wish->problem =
+            "format, field and host say what a log in the body is: a recording is of one "
+            "format, and has its hosts";
+    }
     wish->problem = wish->problem != NULL ? wish->problem : wish->options.problem;
     wish->problem = wish->problem != NULL ? wish->problem : wish->changes.problem;
 }
@@ -220,7 +225,7 @@ static void add_arguments(struct child_arguments *arguments, const struct wish *
     for (size_t i = 0; i < wish->changes.n; i++) {
         child_arguments_add(arguments, "", span_of_text(wish->changes.items[i]));
     }
-    for (size_t i = 0; i < wish->options.n && !wish->is_recording; i++) {
+    for (size_t i = 0; i < wish->options.n; i++) {
         child_arguments_add(arguments, "", span_of_text(wish->options.items[i]));
     }
     if (wish->is_recording) {

@@ -154,6 +154,18 @@ def test_a_new_one_replaces_it_and_it_can_be_forgotten(quiet):
     assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)
 
 
+@pytest.mark.parametrize("parameter", ["format=json", "host=a.test", "field=header.X=x"])
+def test_what_says_what_a_body_is_does_not_go_with_a_recording(quiet, parameter):
+    admin = admin_of(quiet)
+    record(admin)
+    quiet.ask("GET", "/x")
+    until(lambda: state(admin)["lines"] == 1, "a line")
+    for query in (f"{parameter}&source=recording", f"source=recording&{parameter}"):
+        said = is_problem(admin.ask("POST", f"/v1/replay?{query}", [BYTES], b""), 400)
+        assert parameter.split("=")[0] in said and "recording" in said
+    assert replay(admin)["log"]["lines"] == 1
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"seconds": 0}', b'{"seconds": 301}', b'{"seconds": "9"}',
                                   b'{"seconds": 1.5}', b'{"seconds": -1}', b'{"seconds": 9, "x": 1}', b"[]"])
 def test_a_time_that_is_none_is_a_400(quiet, body):
