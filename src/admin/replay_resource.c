@@ -22,7 +22,8 @@ enum {
     CPU_S_MAX = 240,
     PARAMETER_BYTES_MAX = 1024,
     PIECE_BYTES_MAX = 64 * 1024,
-    HEADERS_MAX = 4, /* that the command takes beside Cookie and those that it knows */
+    KNOWN_HEADERS = 4, /* that the command has a place for, with or without a field */
+    HEADERS_MAX = 4,   /* others */
 };
 
 static const uint64_t MEMORY_BYTES_MAX = UINT64_C(2) * 1024 * 1024 * 1024;
@@ -169,25 +170,44 @@ static void on_body_end(struct admin_request *request)
 
 /* Names of headers that limits count by, each once. */
 struct header_names {
-    struct span items[HEADERS_MAX];
+    struct span items[KNOWN_HEADERS + HEADERS_MAX];
     size_t n;
+    size_t n_others; /* of them, those that are not known */
 };
+
+static bool is_known(struct span name)
+{
+    const struct span known[KNOWN_HEADERS] = {SPAN("Cookie"), SPAN("User-Agent"), SPAN("Referer"),
+                                              SPAN("X-Forwarded-For")};
+    for (size_t i = 0; i < KNOWN_HEADERS; i++) {
+        if (span_equals_ignore_case(known[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static void add_name(struct header_names *names, const struct key_term *term)
 {
+    if (term->source != KEY_HEADER) {
+        return;
+    }
     for (size_t i = 0; i < names->n; i++) {
-        if (span_equals(names->items[i], term->name)) {
+        if (span_equals_ignore_case(names->items[i], term->name)) {
             return;
         }
     }
-    if (term->source == KEY_HEADER && names->n < HEADERS_MAX) {
+    const bool is_other = !is_known(term->name);
+    if (!is_other || names->n_others < HEADERS_MAX) {
         names->items[names->n++] = term->name;
+        names->n_others += is_other;
     }
 }
 
 static void find_names(const struct policy *policy, struct header_names *names)
 {
     names->n = 0;
+    names->n_others = 0;
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct key *key = &policy->rules[i].key;
         for (size_t j = 0; j < key->n_parts; j++) {
@@ -208,8 +228,10 @@ static void add_fields(struct child_arguments *arguments, const struct policy *p
     for (size_t i = 0; i < names.n; i++) {
         char buffer[2 * (NAME_BYTES_MAX + sizeof("header."))];
         struct text field = text_of(buffer, sizeof(buffer));
-        text_add_format(&field, "header.%.*s=header.%.*s", SPAN_ARGS(names.items[i]),
-                        SPAN_ARGS(names.items[i]));
+        text_add_format(&field, "header.%.*s=header.", SPAN_ARGS(names.items[i]));
+        for (size_t j = 0; j < names.items[i].len; j++) {
+            text_add_char(&field, ascii_lower(names.items[i].data[j]));
+        }
         child_arguments_add(arguments, "--field=", text_span(&field));
     }
 }

@@ -154,6 +154,29 @@ def test_a_new_one_replaces_it_and_it_can_be_forgotten(quiet):
     assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)
 
 
+HEADERS = ["User-Agent", "Referer", "X-Forwarded-For", "Cookie", "X-One", "X-Two", "X-Three", "X-Four", "X-Five"]
+
+
+def test_four_headers_and_those_that_logs_have_are_judged(start, tmp_path):
+    limits = "".join(f"  l{i}: {{key: header.{name.upper() if i % 2 else name}, algorithm: fixed_window, align: first, rate: 9/hour, "
+                     "missing: skip}\n" for i, name in enumerate(HEADERS))
+    proxy = start(f"""
+admin: "unix:{tmp_path}/admin.sock"
+limits:
+{limits}
+routes: [{{limits: [{", ".join(f"l{i}" for i in range(len(HEADERS)))}], respond: {{status: 204}}}}]
+""")
+    admin = Admin(addresses(proxy)[0])
+    record(admin)
+    for _ in range(3):
+        proxy.ask("GET", "/", [(name, "1") for name in HEADERS])
+    until(lambda: state(admin)["lines"] == 3, "three lines")
+    report = replay(admin, "l8.rate=1/hour")
+    judged = {limit["name"]: limit["judged"] for limit in report["policy"]["limits"]}
+    assert judged == {**{f"l{i}": 3 for i in range(len(HEADERS) - 1)}, "l8": 0}, judged
+    assert any("x-five" in str(note).lower() for note in report["policy"]["notes"]), report["policy"]["notes"]
+
+
 @pytest.mark.parametrize("parameter", ["format=json", "host=a.test", "field=header.X=x"])
 def test_what_says_what_a_body_is_does_not_go_with_a_recording(quiet, parameter):
     admin = admin_of(quiet)

@@ -1,5 +1,5 @@
 /* The line of a request in a recording: an object of JSON with the names of the access log. What a
- * limit of the route counts by is there as its keyed hash: a header as `header.NAME`, cookies as
+ * limit of the route counts by is there as its keyed hash: a header as `header.name`, cookies as
  * `cookies`, parameters in the query of the path. So a replay counts the same requests together,
  * and no secret is recorded. */
 
@@ -38,8 +38,10 @@ static void add_term(struct terms *terms, const struct key_term *term)
         return;
     }
     for (size_t i = 0; i < terms->n; i++) {
+        const struct span name = terms->items[i]->name;
         if (terms->items[i]->source == term->source &&
-            span_equals(terms->items[i]->name, term->name)) {
+            (term->source == KEY_HEADER ? span_equals_ignore_case(name, term->name)
+                                        : span_equals(name, term->name))) {
             return;
         }
     }
@@ -159,8 +161,11 @@ static void add_headers(struct text *text, const struct exchange *exchange,
             term->source == KEY_HEADER ? hash_value(exchange, term, digits) : span_of(NULL, 0);
         if (hash.len > 0) {
             /* Names are tokens, which need no escape. */
-            text_add_format(text, ",\"header.%.*s\":\"%.*s\"", SPAN_ARGS(term->name),
-                            SPAN_ARGS(hash));
+            text_add_literal(text, ",\"header.");
+            for (size_t j = 0; j < term->name.len; j++) {
+                text_add_char(text, ascii_lower(term->name.data[j]));
+            }
+            text_add_format(text, "\":\"%.*s\"", SPAN_ARGS(hash));
         }
     }
     add_pairs(&cookies, exchange, terms, KEY_COOKIE, SPAN("; "));
