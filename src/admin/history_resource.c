@@ -3,22 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/describe.h"
 #include "admin/history.h"
+#include "admin/history_text.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"
 #include "proxy/meters.h"
 
 enum { READ_EVERY_US = 1000 * 1000 };
-
-static const char *const COLUMNS[HISTORY_VALUES] = {
-    [HISTORY_UNLIMITED] = "unlimited",     [HISTORY_ALLOWED] = "allowed",
-    [HISTORY_DENIED] = "denied",           [HISTORY_UNDECIDED] = "undecided",
-    [HISTORY_UNKNOWN] = "unknown",         [HISTORY_SERVER_ERRORS] = "server_errors",
-    [HISTORY_REQUEST_US] = "request_us",   [HISTORY_DECISIONS] = "decisions",
-    [HISTORY_DECISION_US] = "decision_us", [HISTORY_CONNECTIONS] = "connections",
-};
 
 /* --- reading --- */
 
@@ -126,107 +118,25 @@ void admin_history_start(struct admin *admin)
 
 /* --- the resource --- */
 
-static json_t *describe_u32(const uint32_t *numbers, size_t n)
+/* NULL: no memory. */
+static char *write_text(struct admin *admin, const struct policy *policy, size_t *bytes)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
-        describe_append(&list, json_integer(numbers[i]));
+    size_t now_bytes = 0;
+    char *now = json_dump_line(live_describe(admin, policy), JSON_COMPACT, &now_bytes);
+    if (now == NULL) {
+        return NULL;
     }
-    return list;
-}
-
-static bool is_any(const uint32_t *numbers, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (numbers[i] > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Each step's numbers at @offset of its line, @width of them; null: all are 0. */
-static json_t *describe_line(const struct history_ring *ring, size_t offset, size_t width)
-{
-    json_t *list = json_array();
-    const size_t n = history_count(ring);
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t *numbers = (const uint32_t *)((const char *)history_step(ring, i) + offset);
-        describe_append(&list, is_any(numbers, width) ? describe_u32(numbers, width) : json_null());
-    }
-    return list;
-}
-
-static json_t *describe_lines(const struct history_ring *ring, const struct busiest *busiest,
-                              const struct name_directory *names, size_t offset, size_t width)
-{
-    json_t *lines = json_array();
-    for (size_t place = 0; place <= BUSIEST_OWN; place++) {
-        if (place >= busiest->n_own && place != BUSIEST_OTHER) {
-            continue;
-        }
-        json_t *line = json_object();
-        if (place != BUSIEST_OTHER) {
-            describe_set(&line, "name",
-                         json_of_span(name_directory_name(names, busiest->numbers[place])));
-        }
-        describe_set(&line, "steps",
-                     describe_line(ring, offset + place * width * sizeof(uint32_t), width));
-        describe_append(&lines, line);
-    }
-    return lines;
-}
-
-static json_t *describe_latency(const struct history_ring *ring)
-{
-    return describe_line(ring, offsetof(struct history_step, latency), LATENCY_EDGES + 1);
-}
-
-static json_t *describe_ring(const struct history *history, const struct history_ring *ring,
-                             const struct meters *meters)
-{
-    const uint64_t age_us = clock_monotonic_us() - history_end_us(ring);
-    json_t *json = json_object();
-    const size_t n = history_count(ring);
-    describe_set(&json, "step_s", json_integer((json_int_t)(ring->step_us / 1000000)));
-    describe_set(&json, "end", describe_timestamp(clock_wall_us() - age_us));
-    for (size_t column = 0; column < HISTORY_VALUES; column++) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < n; i++) {
-            const uint64_t value = history_step(ring, i)->values[column];
-            describe_append(&list, json_integer((json_int_t)value));
-        }
-        describe_set(&json, COLUMNS[column], list);
-    }
-    describe_set(&json, "latency", describe_latency(ring));
-    describe_set(&json, "routes",
-                 describe_lines(ring, &history->routes, &meters->routes,
-                                offsetof(struct history_step, routes), HISTORY_ROUTE_VALUES));
-    describe_set(&json, "limits",
-                 describe_lines(ring, &history->limits, &meters->limits,
-                                offsetof(struct history_step, limits), HISTORY_LIMIT_VALUES));
-    return json;
-}
-
-static json_t *describe_latency_edges(void)
-{
-    json_t *edges = json_array();
-    for (size_t i = 0; i < LATENCY_EDGES; i++) {
-        describe_append(&edges, json_integer((json_int_t)latency_edge_us(i)));
-    }
-    return edges;
-}
-
-static json_t *describe_history(struct admin *admin, const struct policy *policy)
-{
-    const struct history *history = &admin->history;
-    const struct meters *meters = admin->options.meters;
-    json_t *json = json_object();
-    describe_set(&json, "latency_edges_us", describe_latency_edges());
-    describe_set(&json, "now", live_describe(admin, policy));
-    describe_set(&json, "fine", describe_ring(history, &history->fine, meters));
-    describe_set(&json, "coarse", describe_ring(history, &history->coarse, meters));
-    return json;
+    const struct history_text_sources sources = {
+        .history = &admin->history,
+        .routes = &admin->options.meters->routes,
+        .limits = &admin->options.meters->limits,
+        .now = span_of(now, now_bytes - 1), /* without its line end */
+        .now_us = clock_monotonic_us(),
+        .now_wall_us = clock_wall_us(),
+    };
+    char *text = history_text_write(&sources, bytes);
+    free(now);
+    return text;
 }
 
 void admin_history_forget_text(struct admin *admin)
@@ -236,13 +146,12 @@ void admin_history_forget_text(struct admin *admin)
     admin->history_text_bytes = 0;
 }
 
-/* The text is made once a second at most: it takes tens of ms where there is much. */
+/* The text is made once a second at most. */
 void history_handle(struct admin_request *request)
 {
     struct admin *admin = request->admin;
     if (admin->history_text == NULL) {
-        admin->history_text = json_dump_line(describe_history(admin, request->policy), JSON_COMPACT,
-                                             &admin->history_text_bytes);
+        admin->history_text = write_text(admin, request->policy, &admin->history_text_bytes);
     }
     char *copy = admin->history_text != NULL ? malloc(admin->history_text_bytes) : NULL;
     if (copy == NULL) {
