@@ -19,42 +19,10 @@
 #include "base/hash.h"
 #include "base/span.h"
 #include "base/status.h"
-
-enum { REPLICA_SHARDS = 256, REPLICA_TEXT_BYTES_MAX = UINT16_MAX };
+#include "store/replica_entry.h"
 
 struct replica;
 struct replica_shard;
-
-/* A record that is to be put. Spans are borrowed. */
-struct replica_row {
-    struct span field;  /* not empty; with the value at most REPLICA_TEXT_BYTES_MAX */
-    struct span value;  /* a record with the same value keeps its end */
-    struct hash128 tag; /* all zero: that of the field */
-    uint64_t number;    /* what readers want to know of it */
-    uint64_t ends_us;   /* monotonic; UINT64_MAX: never */
-};
-
-/* A record in a shard. */
-struct replica_entry {
-    struct hash128 tag;
-    uint64_t number;
-    atomic_uint_fast64_t ends_us; /* monotonic; 0: removed */
-    uint32_t reading;             /* the latest reading that contained it; for writers alone */
-    uint16_t field_len;
-    uint16_t value_len;
-    bool is_alias;
-    char texts[];
-};
-
-static inline struct span replica_entry_field(const struct replica_entry *entry)
-{
-    return span_of(entry->texts, entry->field_len);
-}
-
-static inline struct span replica_entry_value(const struct replica_entry *entry)
-{
-    return span_of(entry->texts + entry->field_len, entry->value_len);
-}
 
 /* @name, which is borrowed, names the records in the log. At most @n_max records. STATUS_NO_MEMORY.
  */
@@ -97,12 +65,25 @@ struct replica_lost {
     char texts[];
 };
 
+/* From one thread. The functions that go on take the lock for a shard at a time. */
+
 void replica_begin_reading(struct replica *replica);
 
-/* Removes the records that were not put since replica_begin_reading(). If @lost is not NULL, those
- * in force at @now_us stay, and *@lost gets copies of them, which the caller frees: Redis has lost
- * them. */
-void replica_end_reading(struct replica *replica, uint64_t now_us, struct replica_lost **lost);
+/* As replica_put(), but the row may be put by replica_put_batch(): many rows cost one copy of each
+ * shard. */
+MUST_USE enum status replica_put_later(struct replica *replica, const struct replica_row *row,
+                                       uint64_t now_us);
+
+/* Whether the rows that wait are to be put: they are many, or wait since a quarter of a second. */
+bool replica_is_batch_due(struct replica *replica, uint64_t now_us);
+
+/* Puts the rows that wait, those of one shard. True: there are more. */
+bool replica_put_batch(struct replica *replica);
+
+/* No row waits. Removes the records that were not put since replica_begin_reading(), those of one
+ * shard. If @lost is not NULL, those in force at @now_us stay, and copies of them, which the caller
+ * frees, are added to *@lost: Redis has lost them. True: there are more shards. */
+bool replica_end_reading(struct replica *replica, uint64_t now_us, struct replica_lost **lost);
 
 /* --- what there is --- */
 

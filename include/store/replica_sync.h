@@ -23,8 +23,6 @@
 struct loop;
 struct replica_sync;
 
-enum { REPLICA_FIELD_BYTES_MAX = 160 };
-
 /* A kind of table. */
 struct replica_table {
     const char *module; /* for the log */

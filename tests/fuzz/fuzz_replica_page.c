@@ -42,7 +42,7 @@ static void check_ban(void *context, const struct ban *ban, uint64_t left_us)
     (*n)++;
 }
 
-static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
+static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece, bool is_of_scan)
 {
     struct bans *bans;
     struct replica_page page;
@@ -54,7 +54,7 @@ static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
         .replica = bans_replica(bans),
         .context = bans,
     };
-    replica_page_begin(&page, &options, NOW_US);
+    replica_page_begin(&page, &options, NOW_US, is_of_scan);
     reply.listener = &page.listener;
     redis_reply_attach(&reply, reader);
     for (size_t at = 0; at < size; at += piece) {
@@ -68,6 +68,9 @@ static size_t read_in_pieces(const uint8_t *data, size_t size, size_t piece)
     redisReaderFree(reader);
     MUST_HOLD(page.cursor_len <= REPLICA_CURSOR_BYTES_MAX &&
               page.field_len <= REPLICA_PAGE_FIELD_BYTES_MAX);
+    while (replica_put_batch(bans_replica(bans))) {
+        /* shard by shard */
+    }
     bans_expire(bans, NOW_US);
     bans_list(bans, NOW_US, check_ban, &n);
     MUST_HOLD(n == bans_count(bans).n && n <= BANS_MAX);
@@ -85,6 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     MUST_HOLD(is_ready || hash_setup() == STATUS_OK);
     is_ready = true;
-    MUST_HOLD(read_in_pieces(data, size, size) == read_in_pieces(data, size, 1));
+    const size_t n = read_in_pieces(data, size, size, true);
+    MUST_HOLD(n == read_in_pieces(data, size, 1, true));
+    MUST_HOLD(n == read_in_pieces(data, size, 1, false));
     return 0;
 }

@@ -180,6 +180,9 @@ static void clear_hints(void *context)
 {
     struct bans *bans = context;
     struct hints found = {false};
+    if (!atomic_load(&bans->hints.has_hashes) && !atomic_load(&bans->hints.has_prefixes)) {
+        return; /* to look at all entries takes long */
+    }
     pthread_mutex_lock(&bans->lock);
     replica_list(bans->replica, 0, find_hints, &found);
     atomic_store(&bans->hints.has_hashes, found.has_hashes);

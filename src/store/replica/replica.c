@@ -13,21 +13,16 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "store/replica/replica_batch.h"
+#include "store/replica/replica_shard.h"
 
 enum {
     FEW = 4096, /* that may be looked at for each change */
     PAUSE_US = 1000 * 1000,
-    UNIT = _Alignof(struct replica_entry), /* of a slot's number */
-    SLOTS_MIN = 2,
-};
-
-struct replica_shard {
-    struct replica_shard *next; /* retired; for writers alone */
-    uint32_t n_records;         /* aliases do not count */
-    uint32_t n_slots;           /* a power of two, at least a third of them empty */
-    size_t bytes;               /* of the entries */
-    uint32_t slots[];           /* 0: empty; else where the entry is, in units, and 1. The entries
-                                   follow */
+    BATCH_MIN = 1024, /* rows of a batch that is put */
+    BATCH_PART = 4,   /* one with this part of the records is */
+    BATCH_BYTES_MAX = 4 * 1024 * 1024,
+    BATCH_US_MAX = 250 * 1000,
 };
 
 struct replica {
@@ -43,8 +38,10 @@ struct replica {
     size_t n_unobeyed_read; /* the same in the current reading */
     uint32_t reading;       /* number of the latest reading */
     bool is_reading;
-    uint64_t soonest_us;  /* no record ends before */
-    uint64_t searched_us; /* when the records that had ended were searched for last */
+    size_t n_ended;             /* shards that the current reading has ended */
+    uint64_t soonest_us;        /* no record ends before */
+    uint64_t searched_us;       /* when the records that had ended were searched for last */
+    struct replica_batch batch; /* rows that were read and are not in the shards yet */
     struct replica_shard *retired;
     struct replica_reader *readers;
 };
@@ -91,6 +88,7 @@ void replica_free(struct replica *replica)
         return;
     }
     free_retired(replica);
+    replica_batch_reset(&replica->batch);
     for (size_t i = 0; i < REPLICA_SHARDS; i++) {
         free(atomic_load_explicit(&replica->shards[i], memory_order_relaxed));
     }
@@ -110,72 +108,7 @@ struct hash128 replica_tag(const struct replica *replica, struct span text)
     return hash_table(&replica->key, text);
 }
 
-/* --- a shard --- */
-
-static size_t index_of(struct hash128 tag)
-{
-    return tag.high % REPLICA_SHARDS;
-}
-
-static bool is_same_tag(struct hash128 a, struct hash128 b)
-{
-    return a.low == b.low && a.high == b.high;
-}
-
-static size_t entry_bytes(size_t n_texts)
-{
-    return (offsetof(struct replica_entry, texts) + n_texts + UNIT - 1) / UNIT * UNIT;
-}
-
-static size_t bytes_of(const struct replica_entry *entry)
-{
-    return entry_bytes((size_t)entry->field_len + entry->value_len);
-}
-
-/* The bytes before the entries. */
-static size_t head_bytes(size_t n_slots)
-{
-    return (offsetof(struct replica_shard, slots) + n_slots * sizeof(uint32_t) + UNIT - 1) / UNIT *
-           UNIT;
-}
-
-static struct replica_entry *entry_at(const struct replica_shard *shard, size_t offset)
-{
-    return (struct replica_entry *)((uintptr_t)shard + head_bytes(shard->n_slots) + offset);
-}
-
-/* Adds the entry at @offset to the slots. */
-static void add_slot(struct replica_shard *shard, size_t offset)
-{
-    const struct replica_entry *entry = entry_at(shard, offset);
-    size_t i = entry->tag.low & (shard->n_slots - 1);
-    while (shard->slots[i] != 0) {
-        i = (i + 1) & (shard->n_slots - 1);
-    }
-    shard->slots[i] = (uint32_t)(offset / UNIT + 1);
-    shard->n_records += !entry->is_alias;
-}
-
-/* The first entry of @tag in force at @now_us; with a @field, the entry of that field, in force or
- * not. NULL: none. */
-static struct replica_entry *find_in(const struct replica_shard *shard, struct hash128 tag,
-                                     const struct span *field, uint64_t now_us)
-{
-    if (shard == NULL) {
-        return NULL;
-    }
-    for (size_t i = tag.low & (shard->n_slots - 1); shard->slots[i] != 0;
-         i = (i + 1) & (shard->n_slots - 1)) {
-        struct replica_entry *entry = entry_at(shard, (size_t)(shard->slots[i] - 1) * UNIT);
-        if (is_same_tag(entry->tag, tag) &&
-            (field != NULL
-                 ? span_equals(replica_entry_field(entry), *field)
-                 : atomic_load_explicit(&entry->ends_us, memory_order_relaxed) > now_us)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
+/* --- shards --- */
 
 static struct replica_shard *shard_at(const struct replica *replica, size_t i)
 {
@@ -198,101 +131,15 @@ static void swap(struct replica *replica, size_t i, struct replica_shard *shard)
     free_retired(replica);
 }
 
-/* What becomes of a shard: the entry of @tag and @field, those that have ended and those that an
- * earlier reading contained are left out, and @added is added. */
-struct edit {
-    struct hash128 tag;
-    struct span field; /* empty: none */
-    uint64_t ended_us;
-    uint32_t reading; /* 0: those of all readings stay */
-    const struct replica_row *added;
-    bool is_alias; /* of added: an alias that leads to its tag */
-};
-
-static bool stays(const struct edit *edit, const struct replica_entry *entry)
-{
-    return atomic_load_explicit(&entry->ends_us, memory_order_relaxed) > edit->ended_us &&
-           (edit->reading == 0 || entry->reading == edit->reading) &&
-           (edit->field.len == 0 || !is_same_tag(entry->tag, edit->tag) ||
-            !span_equals(replica_entry_field(entry), edit->field));
-}
-
-/* The texts of an added entry: an alias has a tag in place of the value. */
-static struct span value_of(const struct edit *edit)
-{
-    return edit->is_alias ? span_of((const char *)&edit->added->tag, sizeof(edit->added->tag))
-                          : edit->added->value;
-}
-
-static void write_added(const struct replica *replica, const struct edit *edit,
-                        struct replica_entry *entry)
-{
-    const struct replica_row *row = edit->added;
-    const struct span value = value_of(edit);
-    entry->tag = edit->tag;
-    entry->number = row->number;
-    atomic_init(&entry->ends_us, row->ends_us);
-    entry->reading = replica->reading;
-    entry->field_len = (uint16_t)row->field.len;
-    entry->value_len = (uint16_t)value.len;
-    entry->is_alias = edit->is_alias;
-    memcpy(entry->texts, row->field.data, row->field.len);
-    if (value.len > 0) {
-        memcpy(entry->texts + row->field.len, value.data, value.len);
-    }
-}
-
-static size_t slots_for(size_t n)
-{
-    size_t n_slots = SLOTS_MIN;
-    while (n_slots * 2 < n * 3 + 1) {
-        n_slots *= 2;
-    }
-    return n_slots;
-}
-
 /* Makes shard @i anew. STATUS_NO_MEMORY: nothing has changed. */
-static enum status change_shard(struct replica *replica, size_t i, const struct edit *edit)
+static enum status change_shard(struct replica *replica, size_t i, const struct replica_edit *edit)
 {
-    const struct replica_shard *old = shard_at(replica, i);
-    size_t n = 0;
-    size_t bytes = 0;
-    for (size_t at = 0; old != NULL && at < old->bytes; at += bytes_of(entry_at(old, at))) {
-        if (stays(edit, entry_at(old, at))) {
-            bytes += bytes_of(entry_at(old, at));
-            n++;
-        }
+    struct replica_shard *shard;
+    const enum status status = replica_shard_make(shard_at(replica, i), edit, &shard);
+    if (status == STATUS_OK) {
+        swap(replica, i, shard);
     }
-    if (edit->added != NULL) {
-        bytes += entry_bytes(edit->added->field.len + value_of(edit).len);
-        n++;
-    }
-    if (n == 0) {
-        swap(replica, i, NULL);
-        return STATUS_OK;
-    }
-    const size_t n_slots = slots_for(n);
-    struct replica_shard *shard = calloc(1, head_bytes(n_slots) + bytes);
-    if (shard == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    shard->n_slots = (uint32_t)n_slots;
-    shard->bytes = bytes;
-    size_t to = 0;
-    for (size_t at = 0; old != NULL && at < old->bytes; at += bytes_of(entry_at(old, at))) {
-        const struct replica_entry *entry = entry_at(old, at);
-        if (stays(edit, entry)) {
-            memcpy(entry_at(shard, to), entry, bytes_of(entry));
-            add_slot(shard, to);
-            to += bytes_of(entry);
-        }
-    }
-    if (edit->added != NULL) {
-        write_added(replica, edit, entry_at(shard, to));
-        add_slot(shard, to);
-    }
-    swap(replica, i, shard);
-    return STATUS_OK;
+    return status;
 }
 
 /* --- records --- */
@@ -303,14 +150,41 @@ struct found {
     struct replica_entry *record;
 };
 
-static struct found find_record(const struct replica *replica, struct span field)
+static struct replica_entry *find_at(const struct replica *replica, struct hash128 tag,
+                                     struct span field)
 {
-    struct hash128 tag = replica_tag(replica, field);
-    struct found found = {.record = find_in(shard_at(replica, index_of(tag)), tag, &field, 0)};
+    return replica_shard_find(shard_at(replica, replica_shard_index(tag)), tag, &field, 0);
+}
+
+static struct hash128 target_of(const struct replica_entry *alias)
+{
+    struct hash128 tag;
+    memcpy(&tag, replica_entry_value(alias).data, sizeof(tag));
+    return tag;
+}
+
+static struct found find_record(const struct replica *replica, struct hash128 of_field,
+                                struct span field)
+{
+    struct found found = {.record = find_at(replica, of_field, field)};
     if (found.record != NULL && found.record->is_alias) {
         found.alias = found.record;
-        memcpy(&tag, replica_entry_value(found.alias).data, sizeof(tag));
-        found.record = find_in(shard_at(replica, index_of(tag)), tag, &field, 0);
+        found.record = find_at(replica, target_of(found.alias), field);
+    }
+    return found;
+}
+
+/* As find_record(), with the row of @field in the batch, or NULL. While a batch is put, one of its
+ * two entries may be in its shard already. */
+static struct found find_all(const struct replica *replica, struct hash128 of_field,
+                             struct span field, struct replica_batched **batched)
+{
+    struct found found = find_record(replica, of_field, field);
+    *batched = replica_batch_find(&replica->batch, of_field, field);
+    if (*batched == NULL && found.alias != NULL) {
+        *batched = replica_batch_find(&replica->batch, target_of(found.alias), field);
+    } else if (*batched != NULL && found.record == NULL) {
+        found.record = find_at(replica, (*batched)->record.tag, field);
     }
     return found;
 }
@@ -321,8 +195,8 @@ static void drop(struct replica *replica, struct replica_entry *entry)
     if (entry == NULL) {
         return;
     }
-    const struct edit edit = {.tag = entry->tag, .field = replica_entry_field(entry)};
-    if (change_shard(replica, index_of(entry->tag), &edit) != STATUS_OK) {
+    const struct replica_edit edit = {.left_out = entry};
+    if (change_shard(replica, replica_shard_index(entry->tag), &edit) != STATUS_OK) {
         atomic_store_explicit(&entry->ends_us, 0, memory_order_relaxed);
     }
 }
@@ -338,75 +212,114 @@ static void drop_ended(struct replica *replica, uint64_t now_us)
         const struct replica_shard *shard = shard_at(replica, i);
         bool has_ended = false;
         for (size_t at = 0; shard != NULL && at < shard->bytes;
-             at += bytes_of(entry_at(shard, at))) {
+             at += replica_entry_bytes(replica_shard_at(shard, at))) {
             const uint64_t ends_us =
-                atomic_load_explicit(&entry_at(shard, at)->ends_us, memory_order_relaxed);
+                atomic_load_explicit(&replica_shard_at(shard, at)->ends_us, memory_order_relaxed);
             if (ends_us <= now_us) {
                 has_ended = true;
             } else if (ends_us < replica->soonest_us) {
                 replica->soonest_us = ends_us;
             }
         }
-        const struct edit edit = {.ended_us = now_us};
+        const struct replica_edit edit = {.ended_us = now_us};
         if (has_ended && change_shard(replica, i, &edit) != STATUS_OK) {
             replica->soonest_us = now_us; /* tried again */
         }
     }
 }
 
-/* Whether there is room for one more. */
-static bool make_room(struct replica *replica, uint64_t now_us)
+/* Whether there is room for one more beside @n_more that are to be put. */
+static bool make_room(struct replica *replica, size_t n_more, uint64_t now_us)
 {
-    if (atomic_load_explicit(&replica->n, memory_order_relaxed) >= replica->n_max) {
+    if (atomic_load_explicit(&replica->n, memory_order_relaxed) + n_more >= replica->n_max) {
         drop_ended(replica, now_us);
     }
-    return atomic_load_explicit(&replica->n, memory_order_relaxed) < replica->n_max;
+    return atomic_load_explicit(&replica->n, memory_order_relaxed) + n_more < replica->n_max;
+}
+
+/* Adds the entry of @row with @tag to its shard. */
+static enum status add_entry(struct replica *replica, const struct replica_row *row,
+                             struct hash128 tag, bool is_alias)
+{
+    struct replica_added added = {.row = row, .tag = tag, .is_alias = is_alias};
+    struct replica_added *const chain = &added;
+    const struct replica_edit edit = {
+        .added_reading = replica->reading,
+        .n_chains = 1,
+        .chains = &chain,
+    };
+    return change_shard(replica, replica_shard_index(tag), &edit);
 }
 
 /* Adds the record of @row, and the alias that it needs. */
-static enum status add(struct replica *replica, const struct replica_row *row)
+static enum status add(struct replica *replica, const struct replica_row *row,
+                       struct hash128 of_field)
 {
-    struct edit edit = {.tag = row->tag, .field = row->field, .added = row};
-    const struct hash128 of_field = replica_tag(replica, row->field);
     const bool has_alias = (row->tag.low | row->tag.high) != 0;
-    if (has_alias) {
-        const enum status status = change_shard(replica, index_of(row->tag), &edit);
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-    edit.tag = of_field;
-    edit.is_alias = has_alias;
-    return change_shard(replica, index_of(of_field), &edit);
+    const enum status status = has_alias ? add_entry(replica, row, row->tag, false) : STATUS_OK;
+    return status == STATUS_OK ? add_entry(replica, row, of_field, has_alias) : status;
 }
 
-static enum status put(struct replica *replica, const struct replica_row *row, uint64_t now_us)
+/* Whether a record of @row would have its entries where those of @old are. */
+static bool is_tag_kept(const struct found *old, const struct replica_row *row)
 {
-    const struct found old = find_record(replica, row->field);
-    const bool is_tag_kept = old.record != NULL && ((row->tag.low | row->tag.high) == 0
-                                                        ? old.alias == NULL
-                                                        : is_same_tag(old.record->tag, row->tag));
-    if (is_tag_kept && span_equals(replica_entry_value(old.record), row->value) &&
-        atomic_load_explicit(&old.record->ends_us, memory_order_relaxed) != 0) {
-        old.record->reading = replica->reading;
-        if (old.alias != NULL) {
-            old.alias->reading = replica->reading;
-        }
-        return STATUS_OK;
+    if (old->record == NULL) {
+        return false;
     }
-    if (row->field.len + row->value.len > REPLICA_TEXT_BYTES_MAX) {
-        return STATUS_TOO_LARGE;
+    return (row->tag.low | row->tag.high) == 0
+               ? old->alias == NULL
+               : old->alias != NULL && replica_tag_equals(old->record->tag, row->tag);
+}
+
+/* Whether @old is what @row says. Then it belongs to the current reading. */
+static bool is_known(const struct replica *replica, const struct found *old,
+                     const struct replica_row *row)
+{
+    if (!is_tag_kept(old, row) || !span_equals(replica_entry_value(old->record), row->value) ||
+        atomic_load_explicit(&old->record->ends_us, memory_order_relaxed) == 0) {
+        return false;
     }
-    if (old.record == NULL && !make_room(replica, now_us)) {
+    old->record->reading = replica->reading;
+    if (old->alias != NULL) {
+        old->alias->reading = replica->reading;
+    }
+    return true;
+}
+
+static void note_end(struct replica *replica, uint64_t ends_us)
+{
+    replica->soonest_us = ends_us < replica->soonest_us ? ends_us : replica->soonest_us;
+}
+
+/* Puts @row into the shards, in place of @old. */
+static enum status put(struct replica *replica, const struct replica_row *row,
+                       struct hash128 of_field, const struct found *old, uint64_t now_us)
+{
+    if (old->record == NULL && !make_room(replica, 0, now_us)) {
         return STATUS_FULL;
     }
-    const struct hash128 old_tag = old.record != NULL ? old.record->tag : row->tag;
-    const enum status status = add(replica, row);
-    if (status == STATUS_OK && old.alias != NULL && !is_tag_kept) {
-        drop(replica, find_in(shard_at(replica, index_of(old_tag)), old_tag, &row->field, 0));
+    const bool is_kept = is_tag_kept(old, row);
+    const struct hash128 old_tag = old->record != NULL ? old->record->tag : of_field;
+    const enum status status = add(replica, row, of_field);
+    if (status == STATUS_OK && !is_kept && !replica_tag_equals(old_tag, of_field) &&
+        !replica_tag_equals(old_tag, row->tag)) {
+        drop(replica, find_at(replica, old_tag, row->field));
     }
-    replica->soonest_us = row->ends_us < replica->soonest_us ? row->ends_us : replica->soonest_us;
+    note_end(replica, row->ends_us);
     return status;
+}
+
+/* Puts @row into the batch where that is possible. */
+static enum status put_later(struct replica *replica, const struct replica_row *row,
+                             struct hash128 of_field, const struct found *old, uint64_t now_us)
+{
+    if (old->record != NULL && !is_tag_kept(old, row)) {
+        return put(replica, row, of_field, old, now_us); /* its entries move: in order */
+    }
+    if (old->record == NULL && !make_room(replica, replica->batch.n_new, now_us)) {
+        return STATUS_FULL;
+    }
+    return replica_batch_add(&replica->batch, row, of_field, old->record == NULL, now_us);
 }
 
 /* Logs @n if it has changed. */
@@ -430,14 +343,34 @@ static void set_unobeyed(struct replica *replica, size_t n)
     replica->n_unobeyed = n;
 }
 
-enum status replica_put(struct replica *replica, const struct replica_row *row, uint64_t now_us)
+static enum status put_now_or_later(struct replica *replica, const struct replica_row *row,
+                                    uint64_t now_us, bool may_wait)
 {
     struct replica_row own = *row;
-    pthread_mutex_lock(&replica->lock);
-    if (is_same_tag(own.tag, replica_tag(replica, own.field))) {
+    const struct hash128 of_field = replica_tag(replica, own.field);
+    struct replica_batched *batched;
+    if (own.field.len + own.value.len > REPLICA_TEXT_BYTES_MAX) {
+        return STATUS_TOO_LARGE;
+    }
+    if (replica_tag_equals(own.tag, of_field)) {
         own.tag = (struct hash128){0};
     }
-    const enum status status = put(replica, &own, now_us);
+    const struct found old = find_all(replica, of_field, own.field, &batched);
+    if (batched != NULL) {
+        replica_batch_remove(&replica->batch, batched);
+    }
+    if (is_known(replica, &old, &own)) {
+        return STATUS_OK;
+    }
+    return may_wait ? put_later(replica, &own, of_field, &old, now_us)
+                    : put(replica, &own, of_field, &old, now_us);
+}
+
+static enum status lock_and_put(struct replica *replica, const struct replica_row *row,
+                                uint64_t now_us, bool may_wait)
+{
+    pthread_mutex_lock(&replica->lock);
+    const enum status status = put_now_or_later(replica, row, now_us, may_wait);
     if (status == STATUS_FULL && replica->is_reading) {
         replica->n_unobeyed_read++;
     } else if (status == STATUS_FULL) {
@@ -447,111 +380,98 @@ enum status replica_put(struct replica *replica, const struct replica_row *row, 
     return status;
 }
 
+enum status replica_put(struct replica *replica, const struct replica_row *row, uint64_t now_us)
+{
+    return lock_and_put(replica, row, now_us, false);
+}
+
+enum status replica_put_later(struct replica *replica, const struct replica_row *row,
+                              uint64_t now_us)
+{
+    return lock_and_put(replica, row, now_us, true);
+}
+
 /* --- all records at once --- */
 
-/* A shard of the @n rows whose indices are @order. NULL: no memory. */
-static struct replica_shard *build_shard(const struct replica *replica,
-                                         const struct replica_row *rows, const uint32_t *order,
-                                         size_t n)
+/* Builds all shards of the entries in @chains. STATUS_NO_MEMORY: none. */
+static enum status build_shards(const struct replica *replica, const struct replica_chains *chains,
+                                struct replica_shard *shards[REPLICA_SHARDS])
 {
-    const size_t n_slots = slots_for(n);
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        bytes += entry_bytes(rows[order[i]].field.len + rows[order[i]].value.len);
-    }
-    struct replica_shard *shard = calloc(1, head_bytes(n_slots) + bytes);
-    if (shard == NULL) {
-        return NULL;
-    }
-    shard->n_slots = (uint32_t)n_slots;
-    shard->bytes = bytes;
-    size_t to = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct replica_row *row = &rows[order[i]];
-        const struct edit edit = {.tag = row->tag, .added = row};
-        write_added(replica, &edit, entry_at(shard, to));
-        add_slot(shard, to);
-        to += entry_bytes(row->field.len + row->value.len);
-    }
-    return shard;
-}
-
-/* The indices of @rows, sorted by shard, and where those of each shard begin in them. NULL: no
- * memory. */
-static uint32_t *sort_rows(const struct replica_row *rows, size_t n,
-                           size_t begin[REPLICA_SHARDS + 1])
-{
-    size_t next[REPLICA_SHARDS];
-    uint32_t *order = calloc(n > 0 ? n : 1, sizeof(*order));
-    if (order == NULL) {
-        return NULL;
-    }
-    memset(begin, 0, (REPLICA_SHARDS + 1) * sizeof(*begin));
-    for (size_t i = 0; i < n; i++) {
-        begin[index_of(rows[i].tag) + 1]++;
-    }
+    enum status status = STATUS_OK;
     for (size_t i = 0; i < REPLICA_SHARDS; i++) {
-        begin[i + 1] += begin[i];
-        next[i] = begin[i];
+        const struct replica_edit edit = {
+            .is_of_all = true,
+            .added_reading = replica->reading,
+            .n_chains = REPLICA_CHAINS,
+            .chains = chains->of[i],
+        };
+        shards[i] = NULL;
+        status = status == STATUS_OK ? replica_shard_make(NULL, &edit, &shards[i]) : status;
     }
-    for (size_t i = 0; i < n; i++) {
-        order[next[index_of(rows[i].tag)]++] = (uint32_t)i;
-    }
-    return order;
-}
-
-/* Builds all shards. STATUS_NO_MEMORY: none. */
-static enum status build_shards(const struct replica *replica, const struct replica_row *rows,
-                                size_t n, struct replica_shard *shards[REPLICA_SHARDS])
-{
-    size_t begin[REPLICA_SHARDS + 1];
-    uint32_t *order = sort_rows(rows, n, begin);
-    bool has_all = order != NULL;
-    for (size_t i = 0; i < REPLICA_SHARDS; i++) {
-        const size_t n_rows = has_all ? begin[i + 1] - begin[i] : 0;
-        shards[i] = n_rows > 0 ? build_shard(replica, rows, order + begin[i], n_rows) : NULL;
-        has_all = has_all && (n_rows == 0 || shards[i] != NULL);
-    }
-    for (size_t i = 0; i < REPLICA_SHARDS && !has_all; i++) {
+    for (size_t i = 0; i < REPLICA_SHARDS && status != STATUS_OK; i++) {
         free(shards[i]);
     }
-    free(order);
-    return has_all ? STATUS_OK : STATUS_NO_MEMORY;
+    return status;
 }
 
-enum status replica_replace(struct replica *replica, struct replica_row *rows, size_t n)
+/* Puts the entries in @chains in place of all others. */
+static enum status replace_all(struct replica *replica, const struct replica_chains *chains,
+                               uint64_t soonest_us)
 {
     struct replica_shard *shards[REPLICA_SHARDS];
-    uint64_t soonest_us = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i].field.len + rows[i].value.len > REPLICA_TEXT_BYTES_MAX) {
-            return STATUS_TOO_LARGE;
-        }
-        rows[i].tag = replica_tag(replica, rows[i].field);
-        soonest_us = rows[i].ends_us < soonest_us ? rows[i].ends_us : soonest_us;
-    }
-    pthread_mutex_lock(&replica->lock);
-    enum status status = n <= replica->n_max ? build_shards(replica, rows, n, shards) : STATUS_FULL;
+    const enum status status = build_shards(replica, chains, shards);
     if (status == STATUS_OK) {
         for (size_t i = 0; i < REPLICA_SHARDS; i++) {
             swap(replica, i, shards[i]);
         }
+        replica_batch_reset(&replica->batch);
         replica->soonest_us = soonest_us;
         set_unobeyed(replica, 0);
     }
+    return status;
+}
+
+enum status replica_replace(struct replica *replica, struct replica_row *rows, size_t n)
+{
+    uint64_t soonest_us = UINT64_MAX;
+    struct replica_chains *chains = calloc(1, sizeof(*chains));
+    struct replica_added *added = calloc(n > 0 ? n : 1, sizeof(*added));
+    enum status status = chains != NULL && added != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        const struct hash128 tag = replica_tag(replica, rows[i].field);
+        status = rows[i].field.len + rows[i].value.len <= REPLICA_TEXT_BYTES_MAX ? STATUS_OK
+                                                                                 : STATUS_TOO_LARGE;
+        rows[i].tag = tag;
+        replica_chains_add(chains, &added[i], &rows[i], tag, false);
+        soonest_us = rows[i].ends_us < soonest_us ? rows[i].ends_us : soonest_us;
+    }
+    pthread_mutex_lock(&replica->lock);
+    if (status == STATUS_OK) {
+        status = n <= replica->n_max ? replace_all(replica, chains, soonest_us) : STATUS_FULL;
+    }
     pthread_mutex_unlock(&replica->lock);
+    free(chains);
+    free(added);
     return status;
 }
 
 bool replica_remove(struct replica *replica, struct span field, const uint64_t *number)
 {
     pthread_mutex_lock(&replica->lock);
-    const struct found found = find_record(replica, field);
-    const bool is_removed =
-        found.record != NULL && (number == NULL || found.record->number == *number);
+    const struct hash128 of_field = replica_tag(replica, field);
+    struct replica_batched *batched;
+    const struct found found = find_all(replica, of_field, field, &batched);
+    const bool is_there = batched != NULL || found.record != NULL;
+    const uint64_t known = batched != NULL        ? batched->row.number
+                           : found.record != NULL ? found.record->number
+                                                  : 0;
+    const bool is_removed = is_there && (number == NULL || known == *number);
     if (is_removed) {
+        if (batched != NULL) {
+            replica_batch_remove(&replica->batch, batched);
+        }
         drop(replica, found.record);
-        drop(replica, find_record(replica, field).alias);
+        drop(replica, find_record(replica, of_field, field).alias);
     }
     pthread_mutex_unlock(&replica->lock);
     return is_removed;
@@ -572,9 +492,13 @@ void replica_expire(struct replica *replica, uint64_t now_us)
 
 void replica_begin_reading(struct replica *replica)
 {
+    while (replica_put_batch(replica)) {
+        /* what an earlier reading has left */
+    }
     pthread_mutex_lock(&replica->lock);
     replica->reading = replica->reading == UINT32_MAX ? 1 : replica->reading + 1;
     replica->is_reading = true;
+    replica->n_ended = 0;
     replica->n_unobeyed_read = 0;
     pthread_mutex_unlock(&replica->lock);
 }
@@ -593,19 +517,71 @@ static void note_lost(const struct replica_entry *entry, struct replica_lost **l
     }
 }
 
-/* Removes, or notes as lost, what the reading did not contain of shard @i. */
-static void end_shard(struct replica *replica, size_t i, uint64_t now_us,
-                      struct replica_lost **lost)
+bool replica_is_batch_due(struct replica *replica, uint64_t now_us)
+{
+    pthread_mutex_lock(&replica->lock);
+    const struct replica_batch *batch = &replica->batch;
+    const size_t n = atomic_load_explicit(&replica->n, memory_order_relaxed) / BATCH_PART;
+    const bool is_due =
+        !replica_batch_is_empty(batch) &&
+        (batch->n >= (n > BATCH_MIN ? n : BATCH_MIN) || batch->bytes >= BATCH_BYTES_MAX ||
+         (now_us > batch->since_us && now_us - batch->since_us >= BATCH_US_MAX));
+    pthread_mutex_unlock(&replica->lock);
+    return is_due;
+}
+
+/* Makes shard @i anew with its entries in the batch, without those of other readings than @reading;
+ * 0: of none. */
+static void put_shard(struct replica *replica, size_t i, uint32_t reading)
+{
+    const struct replica_chains *chains = replica->batch.chains;
+    const struct replica_edit edit = {
+        .reading = reading,
+        .added_reading = replica->reading,
+        .n_chains = chains != NULL ? REPLICA_CHAINS : 0,
+        .chains = chains != NULL ? chains->of[i] : NULL,
+    };
+    if (change_shard(replica, i, &edit) != STATUS_OK) {
+        log_error(replica->module,
+                  "no memory: what was changed is as before until the next reading", "%s", "");
+    }
+    if (chains != NULL) {
+        note_end(replica, replica_batch_end_shard(&replica->batch, i));
+    }
+}
+
+bool replica_put_batch(struct replica *replica)
+{
+    pthread_mutex_lock(&replica->lock);
+    struct replica_batch *batch = &replica->batch;
+    while (batch->next < REPLICA_SHARDS && !replica_batch_has(batch, batch->next)) {
+        batch->next++;
+    }
+    if (batch->next < REPLICA_SHARDS) {
+        put_shard(replica, batch->next, 0);
+    } else {
+        replica_batch_reset(batch);
+    }
+    const bool goes_on = batch->next > 0 || !replica_batch_is_empty(batch);
+    pthread_mutex_unlock(&replica->lock);
+    return goes_on;
+}
+
+/* Whether shard @i has entries that the reading did not contain. Those that are lost are noted, and
+ * stay. */
+static bool find_unread(struct replica *replica, size_t i, uint64_t now_us,
+                        struct replica_lost **lost)
 {
     const struct replica_shard *shard = shard_at(replica, i);
-    bool is_dropped = false;
-    for (size_t at = 0; shard != NULL && at < shard->bytes; at += bytes_of(entry_at(shard, at))) {
-        struct replica_entry *entry = entry_at(shard, at);
+    bool is_unread = false;
+    for (size_t at = 0; shard != NULL && at < shard->bytes;
+         at += replica_entry_bytes(replica_shard_at(shard, at))) {
+        struct replica_entry *entry = replica_shard_at(shard, at);
         if (entry->reading == replica->reading) {
             continue;
         }
         if (lost == NULL || atomic_load_explicit(&entry->ends_us, memory_order_relaxed) <= now_us) {
-            is_dropped = true;
+            is_unread = true;
             continue;
         }
         entry->reading = replica->reading;
@@ -613,22 +589,23 @@ static void end_shard(struct replica *replica, size_t i, uint64_t now_us,
             note_lost(entry, lost);
         }
     }
-    const struct edit edit = {.reading = replica->reading};
-    if (is_dropped && change_shard(replica, i, &edit) != STATUS_OK) {
-        log_error(replica->module, "no memory: what was removed stays until the next reading", "%s",
-                  "");
-    }
+    return is_unread;
 }
 
-void replica_end_reading(struct replica *replica, uint64_t now_us, struct replica_lost **lost)
+bool replica_end_reading(struct replica *replica, uint64_t now_us, struct replica_lost **lost)
 {
     pthread_mutex_lock(&replica->lock);
-    for (size_t i = 0; i < REPLICA_SHARDS; i++) {
-        end_shard(replica, i, now_us, lost);
+    const size_t i = replica->n_ended++;
+    if (find_unread(replica, i, now_us, lost)) {
+        put_shard(replica, i, replica->reading);
     }
-    replica->is_reading = false;
-    set_unobeyed(replica, replica->n_unobeyed_read);
+    const bool goes_on = replica->n_ended < REPLICA_SHARDS;
+    if (!goes_on) {
+        replica->is_reading = false;
+        set_unobeyed(replica, replica->n_unobeyed_read);
+    }
     pthread_mutex_unlock(&replica->lock);
+    return goes_on;
 }
 
 /* --- what there is --- */
@@ -652,8 +629,8 @@ void replica_list(struct replica *replica, uint64_t now_us,
     for (size_t i = 0; i < REPLICA_SHARDS; i++) {
         const struct replica_shard *shard = shard_at(replica, i);
         for (size_t at = 0; shard != NULL && at < shard->bytes;
-             at += bytes_of(entry_at(shard, at))) {
-            const struct replica_entry *entry = entry_at(shard, at);
+             at += replica_entry_bytes(replica_shard_at(shard, at))) {
+            const struct replica_entry *entry = replica_shard_at(shard, at);
             if (!entry->is_alias &&
                 atomic_load_explicit(&entry->ends_us, memory_order_relaxed) > now_us) {
                 on_entry(context, entry);
@@ -695,7 +672,7 @@ bool replica_is_empty(const struct replica *replica)
 /* The shard of @tag, announced. */
 static const struct replica_shard *take_shard(struct replica_reader *reader, struct hash128 tag)
 {
-    _Atomic(struct replica_shard *) *at = &reader->replica->shards[index_of(tag)];
+    _Atomic(struct replica_shard *) *at = &reader->replica->shards[replica_shard_index(tag)];
     const struct replica_shard *shard = atomic_load(at);
     for (;;) {
         atomic_store(&reader->reads, shard);
@@ -710,7 +687,8 @@ static const struct replica_shard *take_shard(struct replica_reader *reader, str
 const struct replica_entry *replica_find(struct replica_reader *reader, struct hash128 tag,
                                          uint64_t now_us)
 {
-    const struct replica_entry *entry = find_in(take_shard(reader, tag), tag, NULL, now_us);
+    const struct replica_entry *entry =
+        replica_shard_find(take_shard(reader, tag), tag, NULL, now_us);
     return entry != NULL && entry->is_alias ? NULL : entry;
 }
 
@@ -718,10 +696,11 @@ const struct replica_entry *replica_find_field(struct replica_reader *reader, st
                                                uint64_t now_us)
 {
     struct hash128 tag = replica_tag(reader->replica, field);
-    const struct replica_entry *entry = find_in(take_shard(reader, tag), tag, NULL, now_us);
+    const struct replica_entry *entry =
+        replica_shard_find(take_shard(reader, tag), tag, NULL, now_us);
     if (entry != NULL && entry->is_alias) {
         memcpy(&tag, replica_entry_value(entry).data, sizeof(tag));
-        entry = find_in(take_shard(reader, tag), tag, &field, now_us);
+        entry = replica_shard_find(take_shard(reader, tag), tag, &field, now_us);
         entry =
             entry != NULL && atomic_load_explicit(&entry->ends_us, memory_order_relaxed) > now_us
                 ? entry

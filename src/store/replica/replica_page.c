@@ -36,7 +36,10 @@ static void take_record(struct replica_page *page, struct span field, struct spa
         return;
     }
     row.ends_us = sum(page->now_us, left_us);
-    page->is_lacking |= replica_put(options->replica, &row, page->now_us) == STATUS_NO_MEMORY;
+    const enum status status = page->is_of_scan
+                                   ? replica_put_later(options->replica, &row, page->now_us)
+                                   : replica_put(options->replica, &row, page->now_us);
+    page->is_lacking |= status == STATUS_NO_MEMORY;
 }
 
 static void take_value(struct replica_page *page, int at, struct span value)
@@ -93,11 +96,12 @@ static void on_part(struct redis_listener *listener, const struct redis_part *pa
 }
 
 void replica_page_begin(struct replica_page *page, const struct replica_sync_options *options,
-                        uint64_t now_us)
+                        uint64_t now_us, bool is_of_scan)
 {
     page->listener.on_part = on_part;
     page->options = options;
     page->now_us = now_us;
+    page->is_of_scan = is_of_scan;
     page->redis_us = 0;
     page->cursor_len = 0;
     page->field_len = 0;

@@ -20,6 +20,7 @@ enum {
 struct replica_page {
     struct redis_listener listener; /* to be set on the connection */
     const struct replica_sync_options *options;
+    bool is_of_scan;   /* its records may wait in the replica's batch */
     uint64_t now_us;   /* when the page was requested, monotonic */
     uint64_t redis_us; /* time of Redis in the reply; 0: none, or malformed */
     char cursor[REPLICA_CURSOR_BYTES_MAX];
@@ -32,9 +33,9 @@ struct replica_page {
     bool is_lacking;  /* a record was not stored because there was no memory */
 };
 
-/* Prepares @page for the reply to a request sent at @now_us. */
+/* Prepares @page for the reply to a request sent at @now_us. @is_of_scan: as the member. */
 void replica_page_begin(struct replica_page *page, const struct replica_sync_options *options,
-                        uint64_t now_us);
+                        uint64_t now_us, bool is_of_scan);
 
 /* The number that @digits say; 0: none. */
 uint64_t replica_read_version(struct span digits);

@@ -5,15 +5,18 @@
  * current state. The subscriber is opened only while the link is up; the link obeys the process's
  * limit of connection attempts.
  *
+ * The pages of a scan are read one by one; between two of them changed fields are read, and records
+ * that were read are put into the replica, in slices that leave the loop to others.
+ *
  * Every second the version is polled. One that messages do not lead to within a moment, or at all
  * while there is no subscriber ─► all fields are read. They are read once in a while, too, in case
  * a program has changed some without the version.
  *
  * Failures: the link is lost ─► it is opened again, and all fields are read again; the subscriber
  * is lost ─► it is opened again, and the version is polled; an error reply ─► logged once, and
- * tried again in a second; more changed fields than FIELDS_MAX ─► all fields are read; Redis has
- * lost its data ─► the known records are set again, one by one. In a cluster the node with the hash
- * is found by MOVED, from any node of the policy that can be reached.
+ * tried again in a second; more changed fields than REPLICA_FIELDS_MAX ─► all fields are read;
+ * Redis has lost its data ─► the known records are set again, one by one. In a cluster the node
+ * with the hash is found by MOVED, from any node of the policy that can be reached.
  *
  * A connection is never closed in its own callback: the timer `reconnect` closes it. */
 
@@ -32,6 +35,7 @@
 #include "store/redis/redis_link.h"
 #include "store/redis/redis_subscriber.h"
 #include "store/redis_process.h"
+#include "store/replica/replica_fields.h"
 #include "store/replica/replica_page.h"
 #include "store/store_meters.h"
 
@@ -41,20 +45,13 @@ enum {
     POLL_US = 1000 * 1000,   /* between two polls, and after a failed reading */
     GRACE_US = 250 * 1000,   /* for the messages that lead to a polled version */
     ANSWER_US = 1000 * 1000, /* deadline of one call */
+    SLICE_US = 1000,         /* of putting what was read: then others in the loop have a turn */
     /* all fields are read again after so long, and a millisecond more for each record */
     CALM_US = 10 * 1000 * 1000,
     CALM_RECORD_US = 1000,
 
     KEY_BYTES_MAX = NAME_BYTES_MAX + 16,
     MESSAGE_BYTES_MAX = 160, /* of the log */
-    FIELDS_MAX = 64,         /* if more have changed, all fields are read */
-};
-
-/* The fields that are to be read: a set. */
-struct fields {
-    char bytes[FIELDS_MAX][REPLICA_FIELD_BYTES_MAX];
-    uint8_t lens[FIELDS_MAX];
-    size_t n;
 };
 
 /* Redis may lose the records, for example by a restart without its data: then those that are known
@@ -112,11 +109,16 @@ struct replica_sync {
     uint64_t doubted;      /* that version */
     uint64_t doubted_from; /* the version that was known then */
     uint64_t read_us;      /* when the latest reading of all fields ended, monotonic */
-    struct fields fields;  /* to be read */
+    struct replica_fields fields; /* to be read */
     struct redis_call call;
 
-    struct replica_page page;     /* the latest that was read */
-    bool is_troubled;             /* a failure to read is in the log */
+    struct replica_page page;              /* the latest that was read */
+    char cursor[REPLICA_CURSOR_BYTES_MAX]; /* of the next page of the scan */
+    size_t cursor_len;
+    struct timer put;  /* puts the records that were read into the replica, a few at a time */
+    bool is_putting;   /* it is armed: nothing is read */
+    bool is_last_page; /* all have been read: then those that were not are removed */
+    bool is_troubled;  /* a failure to read is in the log */
     enum log_level trouble_level; /* its level there */
 
     struct life known; /* the life that the known records belong to */
@@ -144,31 +146,6 @@ static const char *message(const struct replica_sync *sync, char *buffer, const 
     return buffer;
 }
 
-/* --- the fields that are to be read --- */
-
-static bool is_awaited(const struct fields *fields, struct span field)
-{
-    for (size_t i = 0; i < fields->n; i++) {
-        if (span_equals(span_of(fields->bytes[i], fields->lens[i]), field)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Adds @field. False: there is no room, or its length is invalid. */
-static bool add_field(struct fields *fields, struct span field)
-{
-    if (fields->n == FIELDS_MAX || field.len == 0 || field.len > REPLICA_FIELD_BYTES_MAX) {
-        return false;
-    }
-    if (!is_awaited(fields, field)) {
-        memcpy(fields->bytes[fields->n], field.data, field.len);
-        fields->lens[fields->n++] = (uint8_t)field.len;
-    }
-    return true;
-}
-
 /* --- what Redis has lost --- */
 
 static bool is_life(const struct life *life, struct span id)
@@ -189,17 +166,25 @@ static void drop_first_lost(struct replica_sync *sync)
     free(lost);
 }
 
-/* A reading of all fields is complete: lost records are kept and logged, removed ones removed. */
-static void find_lost(struct replica_sync *sync)
+static void drop_lost(struct replica_sync *sync)
 {
-    char buffer[MESSAGE_BYTES_MAX];
-    const bool is_lost = sync->options.table->is_restored && sync->known.len > 0 &&
-                         !is_life(&sync->known, span_of(sync->seen.id, sync->seen.len));
-    size_t n = 0;
     while (sync->lost != NULL) {
         drop_first_lost(sync);
     }
-    replica_end_reading(sync->options.replica, clock_monotonic_us(), is_lost ? &sync->lost : NULL);
+}
+
+/* Whether records that were not read are lost, not removed. */
+static bool has_other_life(const struct replica_sync *sync)
+{
+    return sync->options.table->is_restored && sync->known.len > 0 &&
+           !is_life(&sync->known, span_of(sync->seen.id, sync->seen.len));
+}
+
+/* A reading of all fields is complete: lost records, which are kept, are logged. */
+static void note_lost(struct replica_sync *sync)
+{
+    char buffer[MESSAGE_BYTES_MAX];
+    size_t n = 0;
     for (const struct replica_lost *lost = sync->lost; lost != NULL; lost = lost->next) {
         n++;
     }
@@ -217,7 +202,7 @@ static void find_lost(struct replica_sync *sync)
 /* Fields were read. False: they belong to another life, and all fields must be read. */
 static bool check_life(struct replica_sync *sync)
 {
-    struct life *expected = sync->is_restoring ? &sync->seen : &sync->known;
+    struct life *expected = sync->is_restoring || sync->is_scanning ? &sync->seen : &sync->known;
     const struct span id = replica_page_life(&sync->page);
     if (expected->len == 0) {
         keep_life(expected, id);
@@ -232,6 +217,14 @@ static bool check_life(struct replica_sync *sync)
 static void rest(struct replica_sync *sync)
 {
     timer_arm(&sync->timer, sync->is_doubted ? GRACE_US : POLL_US);
+}
+
+/* Puts what was read, before anything else is read. @is_last: all was. */
+static void begin_putting(struct replica_sync *sync, bool is_last)
+{
+    sync->is_putting = true;
+    sync->is_last_page = is_last;
+    timer_arm(&sync->put, 0);
 }
 
 static void report_trouble(struct replica_sync *sync, enum redis_fault fault, struct span said)
@@ -267,11 +260,20 @@ static void follow(struct replica_sync *sync, struct span said)
     timer_arm(&sync->reconnect, 0);
 }
 
+/* The scan cannot go on: another one is due, and what it has read is put. */
+static void abandon_scan(struct replica_sync *sync)
+{
+    sync->is_stale = true;
+    if (sync->is_scanning) {
+        sync->is_scanning = false;
+        begin_putting(sync, false);
+    }
+}
+
 static void on_fault(struct replica_sync *sync, struct span said)
 {
     const enum redis_fault fault = redis_fault_of(said);
-    sync->is_stale = true;
-    sync->is_scanning = false;
+    abandon_scan(sync);
     if (fault == REDIS_FAULT_MOVED && sync->options.n_hosts > 0) {
         follow(sync, said);
     } else if (redis_fault_row(fault)->reaction == REDIS_DROP) {
@@ -287,7 +289,7 @@ static void end_scan(struct replica_sync *sync)
     char words[MESSAGE_BYTES_MAX];
     sync->is_scanning = false;
     sync->read_us = clock_monotonic_us();
-    find_lost(sync);
+    note_lost(sync);
     replica_expire(sync->options.replica, clock_monotonic_us());
     if (sync->options.table->on_read_all != NULL) {
         sync->options.table->on_read_all(sync->options.context);
@@ -299,26 +301,36 @@ static void end_scan(struct replica_sync *sync)
     }
 }
 
+/* A page of the scan was read. */
+static void on_page(struct replica_sync *sync)
+{
+    const struct span cursor = replica_page_cursor(&sync->page);
+    sync->version = sync->is_first_page ? sync->page.version : sync->version;
+    sync->is_first_page = false;
+    keep_life(&sync->seen, replica_page_life(&sync->page));
+    memcpy(sync->cursor, cursor.data, cursor.len);
+    sync->cursor_len = cursor.len;
+    if (replica_page_is_last(&sync->page)) {
+        drop_lost(sync);
+        begin_putting(sync, true);
+    } else if (replica_is_batch_due(sync->options.replica, clock_monotonic_us())) {
+        begin_putting(sync, false);
+    }
+}
+
 static void on_read(struct replica_sync *sync, enum reading what)
 {
     redis_link_note_success(&sync->link);
     if (!replica_page_is_sound(&sync->page)) {
-        sync->is_stale = true;
-        sync->is_scanning = false;
+        abandon_scan(sync);
         rest(sync);
         return;
     }
-    sync->is_stale |= sync->page.is_lacking && what == READING_FIELDS;
     if (what == READING_FIELDS) {
-        sync->is_stale |= !check_life(sync);
+        sync->is_stale |= sync->page.is_lacking || !check_life(sync);
         replica_expire(sync->options.replica, clock_monotonic_us());
     } else {
-        sync->version = sync->is_first_page ? sync->page.version : sync->version;
-        sync->is_first_page = false;
-        keep_life(&sync->seen, replica_page_life(&sync->page));
-        if (replica_page_is_last(&sync->page)) {
-            end_scan(sync);
-        }
+        on_page(sync);
     }
     go_on(sync);
 }
@@ -348,8 +360,7 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     const enum reading what = sync->reading;
     sync->reading = READING_NOTHING;
     if (reply == NULL) {
-        sync->is_stale = true; /* the link is lost, and reports that itself */
-        sync->is_scanning = false;
+        abandon_scan(sync); /* the link is lost, and reports that itself */
     } else if (reply->kind == REDIS_REPLY_IS_FAULT) {
         on_fault(sync, redis_reply_text(reply));
     } else if (what == READING_VERSION) {
@@ -359,7 +370,7 @@ static void on_reply(struct redis_call *call, const struct redis_reply *reply)
     } else if (reply->kind == REDIS_REPLY_IS_NESTED) {
         on_read(sync, what);
     } else {
-        replica_page_begin(&sync->page, &sync->options, 0); /* makes the page invalid */
+        replica_page_begin(&sync->page, &sync->options, 0, false); /* makes the page invalid */
         on_read(sync, what);
     }
 }
@@ -374,7 +385,7 @@ static void send_words(struct replica_sync *sync, enum reading what, const struc
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
-    replica_page_begin(&sync->page, &sync->options, now_us);
+    replica_page_begin(&sync->page, &sync->options, now_us, what == READING_PAGE);
     sync->link.connection.reply.listener = &sync->page.listener;
     if (redis_link_send(&sync->link, redis_wire_span(&command), &sync->call, now_us) == STATUS_OK) {
         sync->reading = what;
@@ -398,18 +409,12 @@ static void ask_page(struct replica_sync *sync, struct span cursor)
 
 static void ask_fields(struct replica_sync *sync)
 {
-    struct fields *fields = &sync->fields;
-    struct span words[5 + FIELDS_MAX] = {
+    struct span words[5 + REPLICA_FIELDS_MAX] = {
         SPAN("EVAL"), span_of(replica_read_script.text, replica_read_script.len),
         SPAN("1"),    sync->key,
         SPAN(""),
     };
-    const size_t n = fields->n;
-    for (size_t i = 0; i < n; i++) {
-        words[5 + i] = span_of(fields->bytes[i], fields->lens[i]);
-    }
-    fields->n = 0; /* the words point to the bytes until they are sent */
-    send_words(sync, READING_FIELDS, words, 5 + n);
+    send_words(sync, READING_FIELDS, words, 5 + replica_fields_take(&sync->fields, words + 5));
 }
 
 static void begin_scan(struct replica_sync *sync)
@@ -475,12 +480,14 @@ static bool restore_next(struct replica_sync *sync)
 /* Starts the next read, if one is due and possible. */
 static void go_on(struct replica_sync *sync)
 {
-    if (sync->reading != READING_NOTHING || !sync->has_link || sync->is_link_bad ||
-        !redis_link_may_settle(&sync->link)) {
+    if (sync->reading != READING_NOTHING || sync->is_putting || !sync->has_link ||
+        sync->is_link_bad || !redis_link_may_settle(&sync->link)) {
         return;
     }
-    if (sync->is_scanning) {
-        ask_page(sync, replica_page_cursor(&sync->page));
+    if (sync->is_scanning && sync->fields.n > 0) {
+        ask_fields(sync); /* a change does not wait for the end of a scan */
+    } else if (sync->is_scanning) {
+        ask_page(sync, span_of(sync->cursor, sync->cursor_len));
     } else if (sync->is_stale) {
         begin_scan(sync);
     } else if (restore_next(sync)) {
@@ -511,6 +518,37 @@ static void on_timer(void *context)
     }
 }
 
+/* Puts some of the records that were read, or removes some of those that were not. False: all is
+ * done. */
+static bool put_some(struct replica_sync *sync, uint64_t now_us)
+{
+    struct replica *replica = sync->options.replica;
+    return replica_put_batch(replica) ||
+           (sync->is_last_page &&
+            replica_end_reading(replica, now_us, has_other_life(sync) ? &sync->lost : NULL));
+}
+
+static void on_put(void *context)
+{
+    struct replica_sync *sync = context;
+    const uint64_t start_us = clock_monotonic_us();
+    uint64_t now_us = start_us;
+    bool goes_on = true;
+    while (goes_on && now_us - start_us < SLICE_US) {
+        goes_on = put_some(sync, now_us);
+        now_us = clock_monotonic_us();
+    }
+    if (goes_on) {
+        timer_arm(&sync->put, 0);
+        return;
+    }
+    sync->is_putting = false;
+    if (sync->is_last_page) {
+        end_scan(sync);
+    }
+    go_on(sync);
+}
+
 /* --- the subscriber --- */
 
 static void on_ready(void *owner)
@@ -536,7 +574,7 @@ static void take_message(struct replica_sync *sync, struct span text)
     } else if (version > sync->version) {
         sync->is_stale |=
             version != sync->version + 1 ||
-            !add_field(&sync->fields, span_of(text.data + len + 1, text.len - len - 1));
+            !replica_fields_add(&sync->fields, span_of(text.data + len + 1, text.len - len - 1));
         sync->version = version;
     }
     go_on(sync);
@@ -707,6 +745,7 @@ enum status replica_sync_new(struct loop *loop, const struct replica_sync_option
     write_names(made);
     timer_init(&made->reconnect, loop, on_reconnect, made);
     timer_init(&made->timer, loop, on_timer, made);
+    timer_init(&made->put, loop, on_put, made);
     timer_arm(&made->reconnect, 0);
     *sync = made;
     return STATUS_OK;
@@ -721,9 +760,8 @@ void replica_sync_free(struct replica_sync *sync)
     close_subscriber(sync);
     timer_close(&sync->reconnect);
     timer_close(&sync->timer);
+    timer_close(&sync->put);
     redis_tls_close(&sync->options.redis);
-    while (sync->lost != NULL) {
-        drop_first_lost(sync);
-    }
+    drop_lost(sync);
     free(sync);
 }

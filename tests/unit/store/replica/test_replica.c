@@ -65,6 +65,13 @@ static uint64_t by_field(const char *field)
     return number;
 }
 
+static void end_reading(uint64_t now_us, struct replica_lost **lost)
+{
+    while (replica_end_reading(replica, now_us, lost)) {
+        /* shard by shard */
+    }
+}
+
 static size_t n_records(void)
 {
     return replica_count(replica).n;
@@ -134,7 +141,7 @@ START_TEST(a_record_without_room_is_refused_and_counted_in_each_reading)
         }
         ck_assert_int_eq(put("5", "", NULL, 1), STATUS_FULL);
         ck_assert_uint_eq(replica_count(replica).n_unobeyed, reading);
-        replica_end_reading(replica, NOW_US, NULL);
+        end_reading(NOW_US, NULL);
         ck_assert_uint_eq(replica_count(replica).n_unobeyed, 1);
     }
     ck_assert_int_eq(put("5", "", NULL, 1), STATUS_FULL); /* between two readings */
@@ -143,7 +150,7 @@ START_TEST(a_record_without_room_is_refused_and_counted_in_each_reading)
     replica_set_max(replica, N_MAX + 1);
     must_put("5", "", NULL, 1);
     replica_begin_reading(replica);
-    replica_end_reading(replica, NOW_US, NULL);
+    end_reading(NOW_US, NULL);
     ck_assert_uint_eq(replica_count(replica).n_unobeyed, 0);
 }
 END_TEST
@@ -156,7 +163,7 @@ START_TEST(what_a_reading_does_not_contain_is_gone_or_lost)
     replica_begin_reading(replica);
     must_put("kept", "1", "tag", 1);
     must_put("new", "3", NULL, 3);
-    replica_end_reading(replica, NOW_US, &lost);
+    end_reading(NOW_US, &lost);
     ck_assert_ptr_nonnull(lost);
     ck_assert_ptr_null(lost->next);
     ck_assert(span_equals(span_of(lost->texts, lost->field_len), SPAN("gone")));
@@ -165,15 +172,157 @@ START_TEST(what_a_reading_does_not_contain_is_gone_or_lost)
     ck_assert_uint_eq(by_tag("other"), 2); /* it holds until it is set again */
     replica_begin_reading(replica);
     must_put("kept", "1", "tag", 1);
-    replica_end_reading(replica, NOW_US, NULL);
+    end_reading(NOW_US, NULL);
     ck_assert_uint_eq(by_tag("tag"), 1);
     ck_assert_uint_eq(by_tag("other") + by_field("gone") + by_field("new"), 0);
     ck_assert_uint_eq(n_records(), 1);
     lost = NULL;
     replica_begin_reading(replica);
-    replica_end_reading(replica, END_US, &lost); /* one that has ended is not lost */
+    end_reading(END_US, &lost); /* one that has ended is not lost */
     ck_assert_ptr_null(lost);
     ck_assert(replica_is_empty(replica));
+}
+END_TEST
+
+/* --- rows that wait --- */
+
+static enum status put_later(const char *field, const char *value, const char *tag, uint64_t number)
+{
+    const struct replica_row row = {
+        .field = span_of_text(field),
+        .value = span_of_text(value),
+        .tag = tag != NULL ? replica_tag(replica, span_of_text(tag)) : (struct hash128){0},
+        .number = number,
+        .ends_us = END_US,
+    };
+    return replica_put_later(replica, &row, NOW_US);
+}
+
+static void must_put_later(const char *field, const char *value, const char *tag, uint64_t number)
+{
+    ck_assert_int_eq(put_later(field, value, tag, number), STATUS_OK);
+}
+
+static void put_batch(void)
+{
+    while (replica_put_batch(replica)) {
+        /* shard by shard */
+    }
+}
+
+START_TEST(rows_that_wait_are_put_together_the_latest_of_a_field)
+{
+    must_put("changed", "1", "a", 1);
+    must_put("same", "1", NULL, 2);
+    replica_begin_reading(replica);
+    must_put_later("changed", "2", "a", 3);
+    must_put_later("same", "2", NULL, 4);
+    must_put_later("same", "1", NULL, 2); /* as it is in the table */
+    must_put_later("new", "1", "b", 5);
+    must_put_later("new", "2", "b", 6);
+    ck_assert_uint_eq(by_tag("a"), 1);
+    ck_assert_uint_eq(by_tag("b") + by_field("new"), 0);
+    put_batch();
+    ck_assert_uint_eq(n_records(), 3);
+    ck_assert_uint_eq(by_tag("a"), 3);
+    ck_assert_uint_eq(by_field("changed"), 3);
+    ck_assert_uint_eq(by_field("same"), 2);
+    ck_assert_uint_eq(by_tag("b"), 6);
+    ck_assert_uint_eq(by_field("new"), 6);
+    end_reading(NOW_US, NULL);
+    ck_assert_uint_eq(n_records(), 3); /* all belong to the reading */
+    replica_expire(replica, END_US);
+    ck_assert_uint_eq(n_records(), 0);
+}
+END_TEST
+
+START_TEST(a_record_that_moves_does_not_wait)
+{
+    must_put("f", "1", "a", 1);
+    replica_begin_reading(replica);
+    must_put_later("f", "2", "b", 2);
+    ck_assert_uint_eq(by_tag("b"), 2);
+    ck_assert_uint_eq(by_field("f"), 2);
+    ck_assert_uint_eq(by_tag("a"), 0);
+    must_put_later("f", "3", NULL, 3);
+    ck_assert_uint_eq(by_field("f"), 3);
+    ck_assert_uint_eq(by_tag("b"), 0);
+}
+END_TEST
+
+START_TEST(rows_that_wait_count_for_the_maximum)
+{
+    static const char *const FIELDS[] = {"1", "2", "3", "4"};
+    must_put("1", "", NULL, 1);
+    replica_begin_reading(replica);
+    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
+        must_put_later(FIELDS[i], "other", NULL, 1);
+    }
+    ck_assert_int_eq(put_later("5", "", NULL, 1), STATUS_FULL);
+    ck_assert(replica_remove(replica, SPAN("4"), NULL));
+    must_put_later("5", "", NULL, 5);
+    put_batch();
+    end_reading(NOW_US, NULL);
+    ck_assert_uint_eq(n_records(), N_MAX);
+    ck_assert_uint_eq(by_field("5"), 5);
+    ck_assert_uint_eq(replica_count(replica).n_unobeyed, 1);
+}
+END_TEST
+
+/* However many shards have been put when another thread changes or removes a record, its change
+ * counts, and nothing of the row that waited is left. */
+START_TEST(a_change_meanwhile_takes_the_place_of_a_row_that_waits)
+{
+    const uint64_t read = 2;
+    for (unsigned n_put = 0; n_put < 4; n_put++) {
+        for (unsigned kind = 0; kind < 8; kind++) {
+            const char *before = kind % 2 == 0 ? NULL : "tag";
+            const bool is_removed = kind / 2 % 2 == 0;
+            if (kind >= 4) {
+                must_put("f", "before", before, 1);
+            }
+            replica_begin_reading(replica);
+            must_put_later("f", "read", before, read);
+            for (unsigned i = 0; i < n_put; i++) {
+                (void)replica_put_batch(replica);
+            }
+            if (is_removed) {
+                ck_assert(replica_remove(replica, SPAN("f"), &read));
+            } else {
+                must_put("f", "now", "tag", 3);
+            }
+            put_batch();
+            end_reading(NOW_US, NULL);
+            ck_assert_uint_eq(by_field("f"), is_removed ? 0 : 3);
+            ck_assert_uint_eq(by_tag("tag"), is_removed ? 0 : 3);
+            ck_assert_uint_eq(n_records(), is_removed ? 0 : 1);
+            ck_assert(is_removed || replica_remove(replica, SPAN("f"), NULL));
+            ck_assert(replica_is_empty(replica));
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_batch_is_due_when_it_is_large_or_old)
+{
+    char field[16];
+    size_t n = 0;
+    replica_set_max(replica, 100 * 1000);
+    replica_begin_reading(replica);
+    ck_assert(!replica_is_batch_due(replica, UINT64_MAX));
+    must_put_later("f", "", NULL, 1);
+    ck_assert(!replica_is_batch_due(replica, NOW_US + 100 * 1000));
+    ck_assert(replica_is_batch_due(replica, NOW_US + 300 * 1000));
+    while (!replica_is_batch_due(replica, NOW_US)) {
+        ck_assert_uint_lt(n, 2000);
+        snprintf(field, sizeof(field), "%zu", n++);
+        must_put_later(field, "", NULL, 1);
+    }
+    put_batch();
+    ck_assert(!replica_is_batch_due(replica, UINT64_MAX));
+    ck_assert_uint_eq(n_records(), n + 1);
+    end_reading(NOW_US, NULL);
+    ck_assert_uint_eq(n_records(), n + 1);
 }
 END_TEST
 
@@ -302,6 +451,11 @@ int main(void)
     tcase_add_test(tcase, a_record_is_removed_by_its_number_only_where_it_has_that);
     tcase_add_test(tcase, a_record_without_room_is_refused_and_counted_in_each_reading);
     tcase_add_test(tcase, what_a_reading_does_not_contain_is_gone_or_lost);
+    tcase_add_test(tcase, rows_that_wait_are_put_together_the_latest_of_a_field);
+    tcase_add_test(tcase, a_record_that_moves_does_not_wait);
+    tcase_add_test(tcase, rows_that_wait_count_for_the_maximum);
+    tcase_add_test(tcase, a_change_meanwhile_takes_the_place_of_a_row_that_waits);
+    tcase_add_test(tcase, a_batch_is_due_when_it_is_large_or_old);
     tcase_add_test(tcase, all_records_are_replaced_at_once);
     tcase_add_test(tcase, what_cannot_replace_all_records_changes_none);
     tcase_add_test(tcase, texts_that_are_too_long_are_refused);

@@ -429,6 +429,41 @@ START_TEST(a_poll_is_one_small_command_a_second)
 }
 END_TEST
 
+/* --- large tables --- */
+
+START_TEST(a_change_is_read_while_many_records_are)
+{
+    enum { MANY = 20 * 1000 };
+    static const char FILL[] = "for i = 1, 20000 do redis.call('HSET', KEYS[1], string.format("
+                               "'a:%032x', i), 'ban 9000000000000 1 - - raw') end";
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    char digits[2 * HASH_IDENTITY_BYTES + 1] = "";
+    struct text text = text_of(digits, sizeof(digits) - 1);
+    hash_identity(SECRET, SPAN("{x}"), hash);
+    text_add_hex(&text, hash, sizeof(hash));
+    bans_set_max(proxies[1].bans, MANY + 1);
+    iterations_for(loop, 300 * 1000); /* both have read the table, which is empty */
+    redisContext *admin = redis_server_connect(&server);
+    freeReplyObject(redisCommand(admin, "EVAL %s 1 test:bans", FILL));
+    freeReplyObject(redisCommand(admin, "HSET test:bans version 7"));
+    freeReplyObject(redisCommand(admin, "PUBLISH test:changes %s", "ban 0"));
+    while (bans_count(proxies[1].bans).n == 0) {
+        iterations_once(loop);
+    }
+    freeReplyObject(redisCommand(admin, "HSET test:bans a:%s %s version 8", digits, RAW));
+    freeReplyObject(redisCommand(admin, "PUBLISH test:changes %s%s", "ban 8 a:", digits));
+    await_found(&proxies[1], "{x}", BAN_REFUSES, true);
+    ck_assert_uint_lt(bans_count(proxies[1].bans).n, MANY);
+    const uint64_t until_us = clock_monotonic_us() + 20 * 1000 * 1000;
+    while (bans_count(proxies[1].bans).n < MANY + 1) {
+        ck_assert(clock_monotonic_us() < until_us);
+        iterations_once(loop);
+    }
+    redis_server_command(&server, "PEXPIRE test:bans 60000");
+    redisFree(admin);
+}
+END_TEST
+
 /* --- resets --- */
 
 static void note_reset(struct store_operation *operation)
@@ -492,6 +527,7 @@ int main(void)
     tcase_add_test(tcase, a_silent_redis_is_left_and_what_changed_meanwhile_is_read);
     tcase_add_test(tcase, what_another_program_writes_is_known_by_its_message_or_its_version);
     tcase_add_test(tcase, a_poll_is_one_small_command_a_second);
+    tcase_add_test(tcase, a_change_is_read_while_many_records_are);
     tcase_add_test(tcase, a_key_that_is_reset_is_as_never_seen_and_all_processes_forget);
     suite_add_tcase(suite, tcase);
     TCase *deaf = tcase_create("deaf");
