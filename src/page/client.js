@@ -3,6 +3,10 @@
 const TOKEN = "sluice-token"; /* in the session's storage: gone with the tab */
 const SILENCE_MS = 3500; /* of a stream with a line a second */
 const RETRY_MS = [500, 1000, 1000, 2000];
+const ANSWER_MS = 40000; /* the proxy answers each request within 30 s */
+const UNSEEN_MS = 1000;
+/* A browser has six connections to a server, for all its tabs: one stream and these leave some. */
+const ASKED_AT_ONCE = 3;
 
 export class Problem extends Error {
   constructor(status, detail, answer) {
@@ -45,20 +49,17 @@ let onRefused = () => {};
 export const whenRefused = (listener) => { onRefused = listener; };
 
 /* The JSON that is answered. Throws a Problem. */
-export async function ask(path, {method = "GET", body, signal} = {}) {
+export async function ask(path, {method = "GET", body} = {}) {
   let answer;
   let text;
   try {
     answer = await fetch(path, {
-      method, signal, cache: "no-store", credentials: "omit", redirect: "error",
+      method, cache: "no-store", credentials: "omit", redirect: "error", signal: AbortSignal.timeout(ANSWER_MS),
       headers: fields(method === "GET" ? "" : "application/json"),
       body: method === "GET" || method === "DELETE" ? undefined : JSON.stringify(body ?? {}),
     });
     text = await answer.text();
-  } catch (error) {
-    if (error.name === "AbortError") {
-      throw error;
-    }
+  } catch {
     throw new Problem(0, "the proxy does not answer", null);
   }
   if (answer.status === 401) {
@@ -68,6 +69,21 @@ export async function ask(path, {method = "GET", body, signal} = {}) {
     throw problemOf(answer.status, text);
   }
   return JSON.parse(text);
+}
+
+/* What @asked(), which asks for something, gives for each of @items, in their order. Few are asked at once,
+ * so that others find a connection. */
+export async function askEach(items, asked) {
+  const given = [];
+  let next = 0;
+  const askOn = async () => {
+    while (next < items.length) {
+      const i = next++;
+      given[i] = await asked(items[i]);
+    }
+  };
+  await Promise.all(Array.from({length: ASKED_AT_ONCE}, askOn));
+  return given;
 }
 
 /* Send @content, a Blob or nothing, with its progress from 0 to 1. The JSON that is answered. */
@@ -138,20 +154,46 @@ async function follow(onOpen, onLine, abort) {
     await readLines(answer, onLine, alive);
   } finally {
     clearTimeout(timer);
+    abort.abort(); /* whatever ended it: a body that is not read keeps its connection */
   }
 }
 
+/* --- a tab that is not seen follows no stream: its connection is one of the few of the browser --- */
+
+let unseenTimer = null;
+
+function onSeen() {
+  clearTimeout(unseenTimer);
+  if (document.hidden) {
+    unseenTimer = setTimeout(() => current?.abort(), UNSEEN_MS);
+  }
+}
+
+const whenSeen = () => new Promise((resolve) => {
+  const look = () => {
+    if (!document.hidden) {
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    }
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+});
+
 let current = null;
 
-/* Follow the stream for ever: onOpen() at each connection, onLine() for each line, onLost(problem)
+/* Follow the stream for ever while the tab is seen: onOpen() at each connection, onLine() for each line, onLost(problem)
  * when there is none. A stream that the proxy ends, as a reload does, is asked for again. */
 export async function live(onOpen, onLine, onLost) {
+  document.addEventListener("visibilitychange", onSeen);
   for (let failures = 0; ; failures++) {
+    await whenSeen();
     current = new AbortController();
     try {
       await follow(async () => { failures = 0; await onOpen(); }, onLine, current);
     } catch (error) {
-      onLost(error instanceof Problem ? error : new Problem(0, "the proxy does not answer", null));
+      const why = document.hidden ? "the tab is not seen" : "the proxy does not answer";
+      onLost(error instanceof Problem ? error : new Problem(0, why, null));
     }
     await wait(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
   }

@@ -1,6 +1,6 @@
 /* Who is limited: the keys that are denied most, one key in all limits, and what may be done. */
 
-import {ask} from "./client.js";
+import {ask, askEach} from "./client.js";
 import {
   button, count, duration, element, field, list, percent, section, selectOf, table,
 } from "./parts.js";
@@ -95,7 +95,7 @@ export function whoView(page) {
       topProblem.replaceChildren(element("p", "problem", problem.message));
       return;
     }
-    const states = await Promise.all(rows.map(waitOf));
+    const states = await askEach(rows, waitOf);
     rows.forEach((row, i) => Object.assign(row, states[i]));
     const held = document.activeElement?.dataset?.key;
     topProblem.replaceChildren();
@@ -226,13 +226,13 @@ export function whoView(page) {
     key.value = text;
     const fitting = limits.filter((rule) => fits(rule, text));
     const wanted = name && !fitting.length ? limits.filter((rule) => rule.name === ruleOf(name)) : fitting;
-    const found = await Promise.all(wanted.map(async (rule) => {
+    const found = await askEach(wanted, async (rule) => {
       try {
         return {rule, state: await ask(pathOf(rule.name, text))};
       } catch (problem) {
         return {rule, problem};
       }
-    }));
+    });
     const rows = found.filter(({state}) => state);
     const problems = found.filter(({problem}) => problem);
     const denied = await lastDenied(new Set([text, ...rows.map(({state}) => state.key)]));
@@ -313,7 +313,9 @@ export function whoView(page) {
   function again() {
     clearTimeout(timer);
     timer = setTimeout(async () => {
-      await drawTop();
+      if (!document.hidden) {
+        await drawTop();
+      }
       if (isShown) {
         again();
       }

@@ -1,6 +1,6 @@
 /* Why: what becomes of a request under the policy in force, and how full its limits are. */
 
-import {ask} from "./client.js";
+import {ask, askEach} from "./client.js";
 import {count, duration, element, field, list, section, selectOf, table} from "./parts.js";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
@@ -84,19 +84,19 @@ export function whyView() {
   /* The states of the keys of @limits, by limit and key: of the rates that have such a name. */
   async function statesOf(limits, rules) {
     const states = new Map();
-    await Promise.all(limits.filter((limit) => limit.key).map(async (limit) => {
+    await askEach(limits.filter((limit) => limit.key), async (limit) => {
       const rule = rules.find((one) => one.rates.some((rate) => rate.name === limit.name));
-      try {
-        if (!rule) {
+      if (!rule) {
         return;
       }
-      const path = `/v1/limits/${encodeURIComponent(rule.name)}/keys/${encodeURIComponent(limit.key)}`;
+      try {
+        const path = `/v1/limits/${encodeURIComponent(rule.name)}/keys/${encodeURIComponent(limit.key)}`;
         const {rates, ban} = await ask(path);
         states.set(limit, {...rates.find((rate) => rate.name === limit.name), ban});
       } catch {
         states.set(limit, null); /* it is not known */
       }
-    }));
+    });
     return states;
   }
 

@@ -1,5 +1,6 @@
 """The page of the admin API in Chromium: what it shows is what the proxy counts, and its buttons do what they say."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -261,6 +262,49 @@ def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
     # A breaker closes with the first decision that Redis makes again.
     page.wait(lambda: proxy.ask(path="/other") and proxy.ask(path="/a/1/") and page.text("#connection") == "ready",
               "Redis to be back", within=10)
+
+
+def test_a_connection_that_could_not_begin_leaves_no_viewer_behind(start, browser):
+    _, admin, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    page.run("""window.nCut = 0; window.isCut = true; const asked = window.fetch;
+        window.fetch = (path, how) => (path === "/v1/access" && window.isCut && ++window.nCut
+            ? Promise.reject(new TypeError("cut")) : asked(path, how));""")
+    page.click("#token")
+    page.type("#token-text", TOKEN)
+    page.click("#token-use")  # which begins anew
+    page.wait(lambda: page.run("return window.nCut") >= 4, "four attempts", within=20)
+    with contextlib.ExitStack() as stack:  # the page has one of the eight places at most
+        for _ in range(7):
+            viewer = stack.enter_context(admin.connect())
+            viewer.send(b"GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert viewer.sock.recv(12) == b"HTTP/1.1 200"
+    page.run("window.isCut = false")
+    page.wait_text("#connection", "ready", within=10)
+
+
+def test_tabs_that_are_not_seen_take_no_connection_from_those_that_are(start, browser):
+    proxy, _, url = run(start)
+    proxy.ask(path="/a/1/")
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    first = page.driver.current_window_handle
+    for _ in range(7):  # a browser has six connections to a server
+        page.driver.switch_to.new_window("tab")
+        page.open(url + "#who")
+        page.wait_text("#connection", "ready", within=15)
+    page.wait(lambda: page.run("return document.querySelectorAll('#who-limit option').length") > 1, "the limits")
+    page.type("#who-key", "127.0.0.1")
+    page.click("#view-who button", "Look up")
+    page.wait_text("#view-who", "State of 127.0.0.1", within=10)
+    proxy.ask(path="/a/1/")
+    page.driver.switch_to.window(first)  # and what came meanwhile is there
+    page.wait_text("#connection", "ready", within=10)
+    page.wait(lambda: totals(page).get("all requests") == 2, "the numbers of now", within=10)
+    is_quiet(page)
 
 
 def test_a_proxy_that_restarts_is_followed_again(start, browser):
