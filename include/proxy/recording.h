@@ -31,7 +31,8 @@ struct recording_report {
     enum recording_state state;
     size_t bytes;
     uint64_t n_lines;
-    uint64_t left_us; /* RECORDING_ON: until its end */
+    uint64_t n_too_long; /* requests that were left out */
+    uint64_t left_us;    /* RECORDING_ON: until its end */
 };
 
 extern atomic_bool recording_flag; /* for recording_is_on() */
@@ -52,6 +53,9 @@ void recording_forget(void);
 
 /* Add @line, with its line end, unless the recording is over at @now_us or full. */
 void recording_add(struct span line, uint64_t now_us);
+
+/* Count a request whose line would be too long, unless the recording is over at @now_us. */
+void recording_leave_out(uint64_t now_us);
 
 void recording_read(uint64_t now_us, struct recording_report *report);
 

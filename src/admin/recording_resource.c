@@ -30,10 +30,11 @@ static void answer_state(struct admin_request *request)
     struct recording_report report;
     recording_read(clock_monotonic_us(), &report);
     answer_json(request, 200,
-                json_pack("{ss, sI, sI, sI, sI}", "state", name_of(report.state), "seconds_left",
-                          (json_int_t)((report.left_us + US_PER_S - 1) / US_PER_S), "lines",
-                          (json_int_t)report.n_lines, "bytes", (json_int_t)report.bytes,
-                          "bytes_max", (json_int_t)RECORDING_BYTES_MAX));
+                json_pack("{ss, sI, sI, sI, sI, sI}", "state", name_of(report.state),
+                          "seconds_left", (json_int_t)((report.left_us + US_PER_S - 1) / US_PER_S),
+                          "lines", (json_int_t)report.n_lines, "bytes", (json_int_t)report.bytes,
+                          "bytes_max", (json_int_t)RECORDING_BYTES_MAX, "too_long",
+                          (json_int_t)report.n_too_long));
 }
 
 void recording_state_handle(struct admin_request *request)

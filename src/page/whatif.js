@@ -272,12 +272,13 @@ export function whatIfView(page) {
   function textOf(state) {
     const size = `${count(state.lines)} requests, ${count(Math.ceil(state.bytes / 1024))} KiB`;
     const most = `${state.bytes_max / 1024 / 1024} MiB`;
+    const left = state.too_long > 0 ? ` ${count(state.too_long)} requests were too long to record.` : "";
     return {
       none: "Nothing is recorded.",
       recording: `Recording: ${size} of ${most} at most, ${duration(state.seconds_left * 1e6)} to go.`,
       complete: `Recorded: ${size}.`,
       full: `Recorded: ${size}. It ended early: its ${most} are full.`,
-    }[state.state];
+    }[state.state] + left;
   }
 
   async function drawRecording() {

@@ -65,7 +65,8 @@ def limits_of(report, side="against"):
 
 def test_what_is_recorded_is_replayed_with_other_numbers(proxy):
     admin = admin_of(proxy)
-    assert state(admin) == {"state": "none", "seconds_left": 0, "lines": 0, "bytes": 0, "bytes_max": BYTES_MAX}
+    assert state(admin) == {"state": "none", "seconds_left": 0, "lines": 0, "bytes": 0, "bytes_max": BYTES_MAX,
+                            "too_long": 0}
     for _ in range(5):
         proxy.ask("GET", "/before")
     told = record(admin)
@@ -152,6 +153,28 @@ def test_a_new_one_replaces_it_and_it_can_be_forgotten(quiet):
     quiet.ask("GET", "/x")
     assert state(admin)["lines"] == 0
     assert is_problem(admin.ask("POST", "/v1/replay?source=recording", [BYTES], b""), 409)
+
+
+NAMES = ["n" * 60 + str(i) for i in range(12)]
+
+
+def test_requests_that_are_too_long_are_counted_and_no_part_of_one_is_recorded(start, tmp_path):
+    limits = "".join(f"  l{i}: {{key: query.{name}, rate: 9/hour, missing: skip}}\n" for i, name in enumerate(NAMES))
+    proxy = start(f"""
+admin: "unix:{tmp_path}/admin.sock"
+limits:
+{limits}
+routes: [{{limits: [{", ".join(f"l{i}" for i in range(len(NAMES)))}], respond: {{status: 204}}}}]
+""")
+    admin = Admin(addresses(proxy)[0])
+    record(admin)
+    for names in (NAMES, NAMES[:1], NAMES):
+        assert proxy.ask("GET", "/?" + "&".join(f"{name}=1" for name in names)).status == 204
+    told = until(lambda: state(admin) if state(admin)["lines"] + state(admin)["too_long"] == 3 else None, "three requests")
+    assert (told["lines"], told["too_long"]) == (1, 2)
+    report = replay(admin, "l0.rate=1/hour")
+    assert report["log"]["lines"] == 1 and report["log"]["unread"] == 0
+    assert record(admin)["too_long"] == 0
 
 
 HEADERS = ["User-Agent", "Referer", "X-Forwarded-For", "Cookie", "X-One", "X-Two", "X-Three", "X-Four", "X-Five"]

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from harness import reload
-from harness.admin import READ_TOKEN, TOKEN, Admin, addresses, audit
+from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
 from harness.browser import Browser
 from harness.wait import until
 from test_metrics import Metrics
@@ -395,6 +395,22 @@ def test_another_number_is_tried_on_a_log(start, browser, tmp_path):
     assert "newly denied" in page.text("#view-whatif .cards")
     assert page.run("return document.querySelectorAll('#view-whatif canvas').length") >= 2
     is_quiet(page)
+
+
+def test_requests_that_were_too_long_to_record_are_counted(start, browser):
+    names = ["n" * 60 + str(i) for i in range(12)]
+    proxy = start(f"admin: {{listen: 127.0.0.1:0, token: {TOKEN}}}\nlimits:\n" +
+                  "".join(f"  l{i}: {{key: query.{name}, rate: 9/hour, missing: skip}}\n" for i, name in enumerate(names)) +
+                  f"routes: [{{limits: [{', '.join(f'l{i}' for i in range(12))}], respond: {{status: 204}}}}]\n")
+    address = addresses(proxy)[0]
+    page = browser()
+    page.open(f"http://{address[0]}:{address[1]}/ui/#whatif")
+    page.wait_text("#view-whatif", "Nothing is recorded.")
+    assert Admin(address).ask("POST", "/v1/recording", [JSON, bearer()], b'{"seconds": 60}').status == 200
+    page.wait_text("#view-whatif", "Recording: 0 requests")
+    for _ in range(3):
+        assert proxy.ask(path="/?" + "&".join(f"{name}=1" for name in names)).status == 204
+    page.wait_text("#view-whatif", "3 requests were too long to record.")
 
 
 def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_path):

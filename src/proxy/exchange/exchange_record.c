@@ -131,8 +131,8 @@ static void add_pairs(struct text *text, const struct exchange *exchange, const 
     }
 }
 
-/* A path that is too long is cut, as in the access log. */
-static void add_path(struct access_line *line, const struct exchange *exchange,
+/* A path that is too long is cut, as in the access log. False: the parameters have no room. */
+static bool add_path(struct access_line *line, const struct exchange *exchange,
                      const struct terms *terms)
 {
     char pairs_buffer[LINE_VALUE_BYTES_MAX / 2];
@@ -147,9 +147,11 @@ static void add_path(struct access_line *line, const struct exchange *exchange,
     text_add(&target, pairs.len > 0 ? SPAN("?") : SPAN(""));
     text_add(&target, text_span(&pairs));
     access_line_add_text(line, LINE_PATH, text_span(&target));
+    return !pairs.truncated;
 }
 
-static void add_headers(struct text *text, const struct exchange *exchange,
+/* False: the cookies have no room. */
+static bool add_headers(struct text *text, const struct exchange *exchange,
                         const struct terms *terms)
 {
     char buffer[LINE_VALUE_BYTES_MAX];
@@ -172,6 +174,7 @@ static void add_headers(struct text *text, const struct exchange *exchange,
     if (cookies.len > 0) {
         text_add_format(text, ",\"cookies\":\"%.*s\"", SPAN_ARGS(text_span(&cookies)));
     }
+    return !cookies.truncated;
 }
 
 static void add_protocols(struct access_line *line, const struct exchange *exchange)
@@ -210,14 +213,16 @@ void exchange_record(const struct exchange *exchange, uint64_t now_us)
     access_line_add_address(&line, LINE_CLIENT, &exchange->evaluation.view.client);
     access_line_add_text(&line, LINE_METHOD, exchange->request.method);
     access_line_add_text(&line, LINE_HOST, exchange->request.host);
-    add_path(&line, exchange, &terms);
+    const bool has_parameters = add_path(&line, exchange, &terms);
     add_protocols(&line, exchange);
     access_line_add_number(&line, LINE_STATUS,
                            exchange->is_response_started ? exchange->out.status : 0);
     access_line_add_number(&line, LINE_US, now_us - exchange->started_us);
-    add_headers(&text, exchange, &terms);
+    const bool has_cookies = add_headers(&text, exchange, &terms);
     access_line_end(&line);
-    if (!text.truncated) {
+    if (has_parameters && has_cookies && !text.truncated) {
         recording_add(text_span(&text), now_us);
+    } else {
+        recording_leave_out(now_us);
     }
 }

@@ -14,6 +14,7 @@ static struct {
     char *lines; /* of RECORDING_BYTES_MAX; NULL: RECORDING_NONE */
     size_t bytes;
     uint64_t n_lines;
+    uint64_t n_too_long;
     uint64_t end_us;
 } recording;
 
@@ -36,6 +37,7 @@ static void forget(void)
     recording.lines = NULL;
     recording.bytes = 0;
     recording.n_lines = 0;
+    recording.n_too_long = 0;
     end(RECORDING_NONE);
 }
 
@@ -84,6 +86,14 @@ void recording_add(struct span line, uint64_t now_us)
     pthread_mutex_unlock(&lock);
 }
 
+void recording_leave_out(uint64_t now_us)
+{
+    pthread_mutex_lock(&lock);
+    end_if_over(now_us);
+    recording.n_too_long += recording.state == RECORDING_ON;
+    pthread_mutex_unlock(&lock);
+}
+
 void recording_read(uint64_t now_us, struct recording_report *report)
 {
     pthread_mutex_lock(&lock);
@@ -92,6 +102,7 @@ void recording_read(uint64_t now_us, struct recording_report *report)
         .state = recording.state,
         .bytes = recording.bytes,
         .n_lines = recording.n_lines,
+        .n_too_long = recording.n_too_long,
         .left_us = recording.state == RECORDING_ON ? recording.end_us - now_us : 0,
     };
     pthread_mutex_unlock(&lock);

@@ -39,6 +39,22 @@ START_TEST(lines_are_kept_in_their_order)
 }
 END_TEST
 
+START_TEST(what_is_left_out_is_counted_while_it_is_on)
+{
+    recording_leave_out(1 * S);
+    ck_assert_int_eq(recording_start(1 * S, 10 * S), STATUS_OK);
+    ck_assert_uint_eq(read_at(1 * S).n_too_long, 0);
+    recording_leave_out(2 * S);
+    recording_add(SPAN("one\n"), 2 * S);
+    recording_leave_out(3 * S);
+    recording_leave_out(11 * S);
+    ck_assert_uint_eq(read_at(12 * S).n_too_long, 2);
+    ck_assert_uint_eq(read_at(12 * S).n_lines, 1);
+    ck_assert_int_eq(recording_start(12 * S, 10 * S), STATUS_OK);
+    ck_assert_uint_eq(read_at(12 * S).n_too_long, 0);
+}
+END_TEST
+
 START_TEST(nothing_is_recorded_while_it_is_off)
 {
     size_t bytes;
@@ -165,6 +181,7 @@ int main(void)
     TCase *cases = tcase_create("recording");
     tcase_add_checked_fixture(cases, NULL, tear_down);
     tcase_add_test(cases, lines_are_kept_in_their_order);
+    tcase_add_test(cases, what_is_left_out_is_counted_while_it_is_on);
     tcase_add_test(cases, nothing_is_recorded_while_it_is_off);
     tcase_add_test(cases, a_line_after_its_time_ends_it);
     tcase_add_test(cases, one_that_is_stopped_keeps_its_lines);
