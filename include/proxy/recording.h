@@ -1,6 +1,7 @@
 /* A recording of this process's requests, in memory: lines of JSON that a replay reads. An operator
  * starts it; it is stopped, or ends by itself, after a time or when its memory is full. There is
  * one in a process, of all workers. While it is off, a request costs one relaxed load.
+ *
  * One thread, the admin's, starts, stops and forgets it and takes copies; any thread adds lines. */
 
 #ifndef SLUICE_PROXY_RECORDING_H

@@ -2,7 +2,7 @@
 
 import {ask, upload} from "./client.js";
 import {
-  button, count, drawCharts, dropCharts, duration, element, field, percent, section, selectOf, table,
+  button, count, drawCharts, dropCharts, duration, element, field, section, selectOf, table,
 } from "./parts.js";
 import {showReport} from "./report.js";
 
@@ -61,7 +61,7 @@ export function whatIfView(page) {
   value.placeholder = "20/minute";
   value.autocomplete = "off";
   value.spellcheck = false;
-  const changed = element("div", "");
+  const changed = element("div", "changed");
   const run = button("Replay", () => replay(false));
   const cancel = element("button", "", "Cancel");
   cancel.type = "button";
@@ -155,7 +155,7 @@ export function whatIfView(page) {
           return element("span", "actions", made);
         }],
       ], rows, "Numbers that are changed"),
-    rows.length > 1 ? button("Put all back", () => putBack([...changes.keys()])) : "");
+    rows.length > 1 ? element("div", "row", button("Put all back", () => putBack([...changes.keys()]))) : "");
   }
 
   /* The numbers of the policy in force. Of what is changed stays what there still is. */
@@ -195,6 +195,16 @@ export function whatIfView(page) {
     return `/v1/replay${query.size > 0 ? `?${query}` : ""}`;
   }
 
+  /* That @part of the log was read, which is read out at each tenth. */
+  function tellReading(part) {
+    const tenths = Math.floor(part * 10);
+    const text = tenths === 10 ? "The log was read; the report is being made …"
+      : `The log is being read: ${tenths * 10} % …`;
+    if (said.textContent !== text) {
+      said.replaceChildren(element("p", "quiet", text));
+    }
+  }
+
   async function replay(isRecording) {
     addChange(); /* that is typed, and not listed yet */
     if (!isRecording && file === null) {
@@ -207,13 +217,13 @@ export function whatIfView(page) {
     }
     abort = new AbortController();
     bar.removeAttribute("value");
-    said.replaceChildren(element("p", "quiet", "The log is being read …"));
+    tellReading(0);
     setRunning(true);
     const began = performance.now();
     try {
       const answer = await upload(pathOf(isRecording), isRecording ? new Blob([]) : file, (part) => {
         bar.value = part;
-        said.replaceChildren(element("p", "quiet", `${percent(Math.round(part * 1000), 1000) || "0 %"} of the log was read.`));
+        tellReading(part);
       }, abort.signal);
       dropCharts(report);
       report.replaceChildren();

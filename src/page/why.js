@@ -45,10 +45,9 @@ export function whyView() {
   const said = element("div", "");
   said.setAttribute("role", "status");
   const form = element("form", "",
-    field("why-method", "Method", method), field("why-url", "URL or path", url, "grow"),
+    field("why-method", "Method", method), field("why-url", "URL or path", url, "most"),
     field("why-from", "From the address", from), field("why-scheme", "Scheme", scheme),
-    field("why-version", "Version", version),
-    field("why-tenant", "Plan of the tenant", tenant),
+    field("why-version", "Version", version), field("why-tenant", "Plan of the tenant", tenant),
     field("why-headers", "Header fields, one a line", headers, "half"),
     field("why-claims", "Claims of a valid token, one a line", claims, "half"));
   form.append(element("button", "", "Explain"));

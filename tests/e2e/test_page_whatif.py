@@ -3,9 +3,12 @@
 import json
 
 from harness import program
-from harness.admin import JSON, READ_TOKEN, Admin, addresses, audit, bearer
+from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
+from harness.client import Client
+from harness.wait import until
 from test_page_browser import browser, is_quiet, sign_in  # noqa: F401: browser is a fixture
 
+BYTES = ("Content-Type", "application/octet-stream")
 POLICY = """
 admin: {listen: 127.0.0.1:0, token: 0123456789abcdef0123456789abcdef, read_token: fedcba9876543210fedcba9876543210}
 log: off
@@ -244,3 +247,72 @@ def test_a_read_token_sees_a_recording_and_switches_nothing(start, browser):
     assert page.run("return [...document.querySelectorAll('#view-whatif button')].find((one) => one.textContent === 'Replay').disabled")
     sign_in(page)
     page.wait(lambda: switches(page) == ["Stop", "Replay it"], "the switches of who may")
+
+
+# --- long logs ---
+
+def long_log(folder, n=200_000):
+    path = folder / "long.log"
+    path.write_text("".join(line_of(i, i * 7919 % 251) for i in range(n)))
+    return path
+
+
+def is_hidden(page, selector):
+    return page.run("return document.querySelector(arguments[0]).hidden", selector)
+
+
+def test_a_long_log_shows_how_far_it_is_and_is_cancelled(start, browser, tmp_path):
+    _, admin, page = open_page(start, browser, log=long_log(tmp_path))
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "The log is being read: ")
+    page.wait(lambda: page.run("return document.querySelector('#view-whatif progress').position") > 0, "a part of the log")
+    assert not is_hidden(page, "#view-whatif progress")
+    page.click("#view-whatif button", "Cancel")
+    page.wait_text("#view-whatif .problem", "cancelled")
+    assert is_hidden(page, "#view-whatif progress") and cards(page) == {}
+    # It is over for the proxy, too: another one may begin.
+    line = line_of(0).encode()
+    until(lambda: admin.ask("POST", "/v1/replay", [BYTES, bearer()], line).status == 200, "the place to be free")
+    is_quiet(page)
+
+
+def test_a_second_replay_is_told_that_one_is_under_way(start, browser, tmp_path):
+    _, admin, page = open_page(start, browser, log=long_log(tmp_path))
+    line = line_of(0).encode()
+    with Client(admin.address) as other:  # has sent a part of its log
+        other.send(b"POST /v1/replay HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+                   b"Authorization: Bearer " + TOKEN.encode() + b"\r\nContent-Length: %d\r\n\r\n" % len(line))
+        until(lambda: admin.ask("POST", "/v1/replay", [BYTES, bearer()], line).status == 409, "the other replay")
+        page.click("#view-whatif button", "Replay")
+        page.wait_text("#view-whatif .problem", "a log is being replayed; one at a time")
+        assert is_hidden(page, "#view-whatif progress")
+        other.send(line)
+        assert other.read("POST").status == 200
+    page.one("#whatif-file").clear()
+    page.type("#view-whatif textarea", line_of(1))
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "1 lines in", within=60)
+
+
+def test_a_log_is_pasted_or_dropped(start, browser):
+    _, _, page = open_page(start, browser)
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif .problem", "Choose a log first.")
+    page.type("#view-whatif textarea", "".join(line_of(i) for i in range(3)))
+    page.wait_text("#view-whatif", "the pasted lines, 1 KiB")
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "3 lines in", within=60)
+    page.run("""
+        const dropped = new DataTransfer();
+        dropped.items.add(new File([arguments[0]], "dropped.log"));
+        for (const name of ["dragenter", "dragover", "drop"]) {
+          document.querySelector(".drop").dispatchEvent(
+            new DragEvent(name, {dataTransfer: dropped, bubbles: true, cancelable: true}));
+        }
+    """, "".join(line_of(i) for i in range(5)))
+    page.wait_text("#view-whatif", "dropped.log, 1 KiB")
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "5 lines in", within=60)
+    page.type("#view-whatif textarea", "no line of a log")
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif .problem", "first lines")

@@ -98,10 +98,10 @@ class Browser:
         """What was said on the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
-    def shoot(self, path):
-        """The whole page as a picture."""
+    def shoot(self, path, height=4000):
+        """The page as a picture, down to @height px at most."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
             "captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"],
-                                                    "height": min(size["height"], 4000), "scale": 1}})
+                                                    "height": min(size["height"], height), "scale": 1}})
         path.write_bytes(__import__("base64").b64decode(shot["data"]))
