@@ -90,8 +90,8 @@ export function whyView() {
       }
       try {
         const path = `/v1/limits/${encodeURIComponent(rule.name)}/keys/${encodeURIComponent(limit.key)}`;
-        const {rates, ban} = await ask(path);
-        states.set(limit, {...rates.find((rate) => rate.name === limit.name), ban});
+        const {rates, ban, plan} = await ask(path);
+        states.set(limit, {...rates.find((rate) => rate.name === limit.name), ban, plan});
       } catch {
         states.set(limit, null); /* it is not known */
       }
@@ -99,9 +99,12 @@ export function whyView() {
     return states;
   }
 
+  const planOf = (one) => one.plan?.name ?? one.plan ?? "";
+
+  /* What is counted of a key is shown as its own plan has it, not that which a header or a token names. */
   const known = (states, limit, shown) => {
     const state = states.get(limit);
-    return state ? shown(state) : "–";
+    return state && planOf(state) === planOf(limit) ? shown(state) : "–";
   };
 
   function limitTable(limits, states) {
@@ -109,11 +112,11 @@ export function whyView() {
       ["limit", "", (limit) => limit.name + (limit.shadow ? " (shadow)" : "")],
       ["what it does", "", (limit) => OUTCOMES[limit.outcome] ?? limit.outcome],
       ["key", "", (limit) => (limit.key ? element("code", "", limit.key) : "–")],
-      ["plan", "", (limit) => limit.plan?.name ?? limit.plan ?? ""],
+      ["plan", "", planOf],
       ["cost", "number", (limit) => (limit.cost === undefined ? "–" : count(limit.cost))],
       ["remaining now", "number", (limit) => known(states, limit, (state) => `${count(state.remaining)} of ${count(state.limit)}`)],
-      ["now", "", (limit) => known(states, limit, (state) => (state.ban ? state.ban.kind
-        : element("span", state.allowed ? "good" : "bad", state.allowed ? "would pass" : "would be denied")))],
+      ["now", "", (limit) => states.get(limit)?.ban?.kind ?? known(states, limit, ({allowed}) =>
+        element("span", allowed ? "good" : "bad", allowed ? "would pass" : "would be denied"))],
       ["wait", "number", (limit) => known(states, limit, (state) =>
         (state.retry_after_ms === null ? "–" : duration(state.retry_after_ms * 1000)))],
     ], limits, "Limits");

@@ -182,6 +182,22 @@ def test_a_request_is_explained_with_how_full_its_limits_are(start, browser):
     page.wait_text("#view-why .problem", "--from wants an address")
 
 
+def test_what_is_counted_is_not_shown_under_another_plan(start, browser):
+    proxy = start("admin: {listen: 127.0.0.1:0}\ntrusted_proxies: [127.0.0.1]\n"
+                  "limits:\n  per-key: {key: header.x-api-key, rate: 10/hour, plan: header.x-plan, plans: {gold: 90/hour}}\n"
+                  "routes: [{limits: [per-key], respond: {status: 204}}]\n")
+    address = addresses(proxy)[0]
+    page = browser()
+    page.open(f"http://{address[0]}:{address[1]}/ui/#why")
+    page.wait_text("#connection", "ready")
+    page.type("#why-headers", "X-Api-Key: k")
+    page.click("#view-why button", "Explain")
+    page.wait_text("#view-why", "10 of 10")
+    page.type("#why-headers", "X-Api-Key: k\nX-Plan: gold")
+    page.click("#view-why button", "Explain")
+    page.wait(lambda: [row[3:6] for row in rows(page, "why", "Limits")] == [["gold", "1", "–"]], "the plan, and no other's numbers")
+
+
 # --- The policy ---
 
 def test_warnings_and_errors_of_the_policy_are_shown(start, browser):
