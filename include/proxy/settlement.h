@@ -26,7 +26,8 @@ struct outcome {
     uint32_t reported_cost;
 };
 
-/* Whether @rule says that it charges just such answers, and the client did not leave before. */
+/* Whether @rule says that it charges just such answers. A client that left was shown the answer if
+ * its head was sent; one that cannot be read may have been any. */
 bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome);
 
 /* Settle all charges with the store that decided. Further calls do nothing. Does not wait. */

@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
-from harness import program
+from harness import message, program
 from harness.admin import ctl
 from harness.bans import LOCAL, Proxy, at
+from harness.client import Client
 from harness.wait import until
 
 POLICY = """
@@ -88,6 +89,29 @@ def test_a_key_that_is_denied_again_and_again_is_banned_and_longer_the_next_time
 def test_answers_that_are_charged_count_too(start_proxy):
     proxy = start_proxy(LOCAL)
     assert [ask(proxy, "/failures") for _ in range(4)] == [401, 401, 429, 429]
+    ban, = await_bans(proxy)
+    assert ban["reason"] == "4 denials or charged answers within 1h, strike 1"
+
+
+def test_who_leaves_after_the_head_of_a_charged_answer_is_banned_too(start, start_upstream, tmp_path):
+    def answer_slowly(peer, _):
+        peer.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\nwr")
+        peer.hang()
+
+    proxy = Proxy(start, tmp_path, 0, LOCAL, f"""
+    admin: unix:{{folder}}/admin.sock
+    store: {{{{{{store}}}}}}
+    limits: {{{{login: {{{{key: client.ip, rate: 60/hour, burst: 60, charge_on: [401], ban: {{{{after: 4/hour, for: 1h}}}}}}}}}}}}
+    upstreams: {{{{app: {{{{servers: "{start_upstream(answer_slowly).url}"}}}}}}}}
+    routes: [{{{{limits: [login], upstream: app}}}}]
+""")
+    for i in range(4):
+        assert proxy.bans() == []
+        with Client(proxy.sluice.address) as client:
+            client.send(message.request("GET", "/"))
+            assert b" 401 " in client.reader.head()
+            client.reset()
+        until(lambda: len(proxy.sluice.all_log_lines()) == i + 1, "its end")
     ban, = await_bans(proxy)
     assert ban["reason"] == "4 denials or charged answers within 1h, strike 1"
 

@@ -32,9 +32,13 @@ static bool is_counted(const struct limit_rule *rule, const struct outcome *outc
            outcome->is_unreadable || is_in(&rule->charge_on, outcome);
 }
 
+/* Unlike a charge, which a client that left pays whatever the answer was. */
 bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome)
 {
-    return rule->charge_on.is_said && is_in(&rule->charge_on, outcome);
+    const struct answer_set *set = &rule->charge_on;
+    const bool is_shown = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent &&
+                          answer_set_has(set, outcome->status);
+    return set->is_said && (is_shown || outcome->is_unreadable || is_in(set, outcome));
 }
 
 /* The final cost of charge @i; docs/policy.md has the table. */

@@ -167,6 +167,32 @@ START_TEST(an_answer_that_cannot_be_read_is_counted)
 }
 END_TEST
 
+START_TEST(an_answer_whose_head_was_sent_is_charged_though_the_client_left)
+{
+    struct limit_rule rule = {.charge_on = {.is_said = true}};
+    const struct limit_rule silent = {.charge_on = {.is_said = false}};
+    answer_set_add(&rule.charge_on, 401, 401);
+    const struct {
+        struct outcome outcome;
+        bool is_charged;
+    } cases[] = {
+        {{.status = 401, .end = ANSWER_WHOLE}, true},
+        {{.status = 401, .end = ANSWER_CLIENT_LEFT}, true},
+        {{.status = 200, .end = ANSWER_CLIENT_LEFT}, false},
+        {{.status = 0, .end = ANSWER_CLIENT_LEFT}, false},
+        {{.status = 401, .end = ANSWER_CLIENT_LEFT, .is_unsent = true}, false},
+        {{.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true}, true},
+        {{.status = 502, .end = ANSWER_SERVER_FAILED}, false},
+        {{.status = 401, .end = ANSWER_REFUSED}, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        ck_assert_int_eq(settlement_is_charged_answer(&rule, &cases[i].outcome),
+                         cases[i].is_charged);
+        ck_assert(!settlement_is_charged_answer(&silent, &cases[i].outcome));
+    }
+}
+END_TEST
+
 START_TEST(what_is_given_back_depends_on_who_ended_the_request)
 {
     const struct answer_set none = {.is_said = false};
@@ -374,6 +400,7 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
     tcase_add_test(make, an_answer_that_cannot_be_read_is_counted);
     tcase_add_test(make, what_was_charged_rightly_is_left_alone);
+    tcase_add_test(make, an_answer_whose_head_was_sent_is_charged_though_the_client_left);
     tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
     tcase_add_test(make, answers_that_a_limit_counts_stay_charged);
     tcase_add_loop_test(make, what_is_given_back_depends_on_who_ended_the_request, 0,
