@@ -162,6 +162,7 @@ struct worker_meters {
 
 struct meters {
     struct reload_meters reload;
+    struct reload_meters tenants_file; /* likewise, of the file of tenants */
     struct name_directory routes;
     struct name_directory limits;
     struct name_directory upstreams;
@@ -179,12 +180,6 @@ void meters_free(struct meters *meters);
 /* Assign numbers to all names in @policy. Call this before any worker uses @policy.
  * STATUS_NO_MEMORY. */
 MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
-
-/* Record that a reload ended at @wall_us since the epoch. @is_done: a new policy is in force. */
-void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
-
-/* The counts of reloads and their outcome. Any thread. */
-struct reload_counts meters_count_reloads(const struct meters *meters);
 
 /* The meters of worker @i. The first call creates them; they live as long as @meters. NULL: no
  * memory. */

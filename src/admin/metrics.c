@@ -244,6 +244,7 @@ void metrics_handle(struct admin_request *request)
         .policy = request->policy,
         .meters = admin->options.meters,
         .reloads = meters_count_reloads(admin->options.meters),
+        .tenants_files = meters_count_tenants_files(admin->options.meters),
         .n_bans = bans_count_holding(admin->options.bans, clock_monotonic_us()),
         .bans = bans_count(admin->options.bans),
         .memory_bytes_max = request->policy->store.memory_bytes,

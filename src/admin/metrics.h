@@ -48,6 +48,7 @@ struct metrics {
     struct memory_store_counters memory;
     uint64_t memory_bytes_max;
     struct reload_counts reloads;
+    struct reload_counts tenants_files;
     uint8_t *sayings; /* owned; what limits may say from now on, by number: bits of meter_saying */
     size_t n_sayings;
     const struct metric *metric; /* that is being written */

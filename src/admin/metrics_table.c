@@ -181,12 +181,28 @@ static bool read_instances(const struct metrics *metrics, uint64_t *n)
     return metrics->policy->store.kind == STORE_REDIS;
 }
 
-static void write_reloads(struct metrics *metrics)
+static void write_counts(struct metrics *metrics, const struct reload_counts *counts)
 {
     const struct page_label done = {"result", SPAN("done")};
     const struct page_label failed = {"result", SPAN("failed")};
-    metrics_add(metrics, &done, 1, metrics->reloads.n_done);
-    metrics_add(metrics, &failed, 1, metrics->reloads.n_failed);
+    metrics_add(metrics, &done, 1, counts->n_done);
+    metrics_add(metrics, &failed, 1, counts->n_failed);
+}
+
+static bool read_tenants_file(const struct metrics *metrics, uint64_t *n)
+{
+    *n = metrics->policy->tenants_path == NULL || metrics->tenants_files.is_last_good != 0;
+    return true;
+}
+
+static void write_reloads(struct metrics *metrics)
+{
+    write_counts(metrics, &metrics->reloads);
+}
+
+static void write_tenants_files(struct metrics *metrics)
+{
+    write_counts(metrics, &metrics->tenants_files);
 }
 
 static void write_lines_lost(struct metrics *metrics)
@@ -390,6 +406,11 @@ const struct metric METRICS[] = {
     GAUGE("policy_loaded_timestamp_seconds",
           "When the policy in force was loaded, since unix epoch.", NUMBER(reloads.loaded_us),
           .is_us = true),
+    COUNTER("tenants_file_loads_total", "Times that the file of tenants was to be loaded.",
+            .write = write_tenants_files),
+    GAUGE("last_tenants_file_load_successful",
+          "1, or 0 after a file of tenants that left the tenants as they were.",
+          .read = read_tenants_file),
     GAUGE("build_info", "1, with the version.", .write = write_build),
     GAUGE("workers", "Threads that serve clients.", NUMBER(n_workers)),
     {"process_cpu_seconds_total", METRIC_COUNTER,

@@ -283,6 +283,13 @@ class FileProxy(Proxy):
     def await_told(self, words, n=1):
         until(lambda: self.sluice.stderr().count(words) >= n, f"{words}, {n} times")
 
+    def loads(self):
+        """How many loads of the file are counted as done, as failed, and whether the latest was good."""
+        page = self.admin.ask("GET", "/metrics").body.decode()
+        return tuple(int(re.search(rf"^sluice_{name} (\d+)$", page, re.MULTILINE)[1]) for name in (
+            'tenants_file_loads_total{result="done"}', 'tenants_file_loads_total{result="failed"}',
+            "last_tenants_file_load_successful"))
+
     def replace(self, lines):
         """As programs write it: a file of its own, then renamed."""
         n = self.sluice.stderr().count(IN_FORCE)
@@ -326,18 +333,20 @@ def test_a_plan_of_the_file_ends_in_time(open_with_file):
 def test_a_file_with_errors_or_none_changes_nothing(open_with_file):
     good = "header.x-api-key=k gold\n"
     proxy = open_with_file(good)
+    assert proxy.loads() == (1, 0, 1)
     proxy.file.write_text(good + "header.x-api-key=s3cret golt\n")
     proxy.await_told(NOT_TAKEN)
     assert re.search(r"file=\S*plans.txt line=2 column=25 .*did you mean", proxy.sluice.stderr())
     assert "s3cret" not in proxy.sluice.stderr()
-    assert proxy.count() == 20
+    assert proxy.count() == 20 and proxy.loads() == (1, 1, 0)
     proxy.file.unlink()
     proxy.await_told("the file of tenants is gone")
     assert proxy.count("other") == 10 and proxy.admin.read("/v1/tenants")["n"] == 1
+    until(lambda: proxy.loads() == (1, 2, 0), "its end among the failures")
     told = ctl(proxy.place, "reload")
     assert told.returncode != 0 and "plans.txt: error: cannot be read" in told.stdout + told.stderr
     proxy.replace("header.x-api-key=k unlimited\n")
-    assert proxy.count() == 60
+    assert proxy.count() == 60 and proxy.loads() == (2, 2, 1)
 
 
 def test_what_the_file_says_no_operator_changes(open_with_file):
@@ -360,9 +369,12 @@ def test_a_reload_reads_the_file_for_the_plans_that_are_then(open_with_file):
     proxy.file.write_text("header.x-api-key=k platinum\n")
     assert ctl(proxy.place, "reload").returncode == 0
     assert proxy.count() == 20
+    proxy.file.unlink()
+    until(lambda: proxy.loads()[2] == 0, "its end among the failures")
     policy.write_text(text.replace("tenants:", "# tenants:"))
     assert ctl(proxy.place, "reload").returncode == 0
     assert proxy.admin.read("/v1/tenants")["n"] == 0
+    assert proxy.loads()[2] == 1, "no file is refused"
     assert proxy.set("k", "unlimited")["plan"] == "unlimited"
     assert proxy.count() == 60
 

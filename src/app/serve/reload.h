@@ -73,13 +73,14 @@ void replicas_close(struct replicas *replicas);
 
 struct tenant_file {
     struct tenants *tenants;  /* borrowed */
+    struct meters *meters;    /* borrowed */
     struct watch watch;       /* of the file of the policy in force, while that is in force */
     struct tenants_file next; /* read, and not in force yet */
     struct file_identity next_identity; /* just before it was read */
     bool is_missing;                    /* which is logged */
 };
 
-void tenant_file_init(struct tenant_file *file, struct tenants *tenants);
+void tenant_file_init(struct tenant_file *file, struct tenants *tenants, struct meters *meters);
 void tenant_file_close(struct tenant_file *file);
 
 /* Read the file that @policy, which is to come in force, names, if it does. Errors are logged, and

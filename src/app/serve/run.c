@@ -517,7 +517,7 @@ static int serve_policy(const struct run_options *options, struct meters *meters
     int result = EXIT_FAILED;
     jwks_fetch_init(&reload.jwks_fetch);
     if (replicas_open(&reload.replicas, reload.now) == STATUS_OK) {
-        tenant_file_init(&reload.tenant_file, reload.replicas.tenants);
+        tenant_file_init(&reload.tenant_file, reload.replicas.tenants, meters);
         if (tenant_file_prepare(&reload.tenant_file, reload.now->policy, NULL) == STATUS_OK) {
             tenant_file_follow(&reload.tenant_file, reload.now->policy);
             result = serve_first(options, &reload);

@@ -7,14 +7,15 @@
 #include "app/serve/reload.h"
 
 #include "app/command.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
 static const char MODULE[] = "app.tenants";
 
-void tenant_file_init(struct tenant_file *file, struct tenants *tenants)
+void tenant_file_init(struct tenant_file *file, struct tenants *tenants, struct meters *meters)
 {
-    *file = (struct tenant_file){.tenants = tenants};
+    *file = (struct tenant_file){.tenants = tenants, .meters = meters};
     watch_init(&file->watch);
 }
 
@@ -69,18 +70,23 @@ enum status tenant_file_prepare(struct tenant_file *file, const struct policy *p
 
 /* --- in force --- */
 
-/* Puts what was read in force. False: no memory, which is logged. */
-static bool publish(struct tenant_file *file, const char *path)
+static void note(struct tenant_file *file, bool is_done)
+{
+    meters_note_tenants_file(file->meters, is_done, clock_wall_us());
+}
+
+/* Puts what was read in force; without memory that is logged. */
+static void publish(struct tenant_file *file, const char *path)
 {
     const size_t n = file->next.n;
     const enum status status = load_tenants(&file->next, file->tenants);
     tenants_file_close(&file->next);
+    note(file, status == STATUS_OK);
     if (status != STATUS_OK) {
         log_error(MODULE, "no memory: the former tenants stay", "file=%s", path);
-        return false;
+        return;
     }
     log_info(MODULE, "the tenants of the file are in force", "file=%s lines=%zu", path, n);
-    return true;
 }
 
 void tenant_file_follow(struct tenant_file *file, const struct policy *policy)
@@ -91,7 +97,7 @@ void tenant_file_follow(struct tenant_file *file, const struct policy *policy)
     file->is_missing = false;
     if (policy->tenants_path != NULL) {
         watch_begin(&file->watch, policy->tenants_path, &NONE, &file->next_identity);
-        (void)publish(file, policy->tenants_path);
+        publish(file, policy->tenants_path);
     } else if (had_file && policy->store.kind != STORE_REDIS) {
         (void)!tenants_replace(file->tenants, NULL, 0, SPAN("file"), 0, 0); /* needs no memory */
     }
@@ -105,6 +111,7 @@ void tenant_file_look(struct tenant_file *file, const struct policy *policy, uin
     }
     const bool is_missing = file->watch.seen.inode == 0;
     if (is_missing && !file->is_missing) {
+        note(file, false);
         log_error(MODULE, "the file of tenants is gone: its tenants stay until there is another",
                   "file=%s", file->watch.path);
     }
@@ -113,8 +120,9 @@ void tenant_file_look(struct tenant_file *file, const struct policy *policy, uin
         return;
     }
     if (tenant_file_prepare(file, policy, NULL) == STATUS_OK) {
-        (void)publish(file, file->watch.path);
+        publish(file, file->watch.path);
     } else {
+        note(file, false);
         log_error(MODULE, "the file of tenants is not taken: the former tenants stay", "file=%s",
                   file->watch.path);
     }

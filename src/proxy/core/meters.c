@@ -68,9 +68,8 @@ enum status meters_new(uint64_t wall_us, struct meters **meters)
     return STATUS_OK;
 }
 
-void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us)
+static void note_reload(struct reload_meters *reload, bool is_done, uint64_t wall_us)
 {
-    struct reload_meters *reload = &meters->reload;
     struct counter *count = is_done ? &reload->done : &reload->failed;
     counter_set(&reload->last_failed, !is_done);
     if (is_done) {
@@ -80,9 +79,8 @@ void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us)
     atomic_store_explicit(&count->n, counter_read(count) + 1, memory_order_release);
 }
 
-struct reload_counts meters_count_reloads(const struct meters *meters)
+static struct reload_counts count_reloads(const struct reload_meters *reload)
 {
-    const struct reload_meters *reload = &meters->reload;
     struct reload_counts counts = {
         .n_done = atomic_load_explicit(&reload->done.n, memory_order_acquire),
         .n_failed = atomic_load_explicit(&reload->failed.n, memory_order_acquire),
@@ -90,6 +88,26 @@ struct reload_counts meters_count_reloads(const struct meters *meters)
     counts.is_last_good = counter_read(&reload->last_failed) == 0;
     counts.loaded_us = counter_read(&reload->loaded_us);
     return counts;
+}
+
+void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us)
+{
+    note_reload(&meters->reload, is_done, wall_us);
+}
+
+struct reload_counts meters_count_reloads(const struct meters *meters)
+{
+    return count_reloads(&meters->reload);
+}
+
+void meters_note_tenants_file(struct meters *meters, bool is_done, uint64_t wall_us)
+{
+    note_reload(&meters->tenants_file, is_done, wall_us);
+}
+
+struct reload_counts meters_count_tenants_files(const struct meters *meters)
+{
+    return count_reloads(&meters->tenants_file);
 }
 
 /* --- the meters of a worker --- */
