@@ -39,6 +39,7 @@
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that any client can set")        \
+    X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no client can have")                       \
     X(LONE_FINGERPRINT, "lone-fingerprint", "a limit that counts by client.ja4 alone")             \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_ALL, "trusts-all", "trusted_proxies that contain every address")                      \

@@ -27,6 +27,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_route = lint_client_chosen_keys},
         {.check = lint_client_chosen_routes},
         {.check_rule = lint_spoofable_addresses},
+        {.check_rule = lint_unreachable_plans},
         {.check_rule = lint_lone_fingerprints},
         {.check = lint_narrow_prefixes},
         {.check = lint_trusts_all},

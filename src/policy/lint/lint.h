@@ -60,6 +60,8 @@ void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
                             const struct spec_limit *spec);
 void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                               const struct spec_limit *spec);
+void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
+                            const struct spec_limit *spec);
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
                      const struct spec_limit *spec);
 void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,

@@ -197,6 +197,24 @@ void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
     }
 }
 
+/* --- plans --- */
+
+/* A table of tenants can be written wherever it is; see docs/tenants.md. */
+void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
+                            const struct spec_limit *spec)
+{
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        const struct plan_source *source = &rule->plan_sources[i];
+        if (!source->is_tenant && source->term.source == KEY_HEADER &&
+            lint->policy->n_trusted_proxies == 0) {
+            node_warn(lint->diags, spec->plan.node, WARNING_UNREACHABLE_PLAN,
+                      "limit \"%.*s\": nobody can have a plan by header.%.*s, which counts from "
+                      "trusted proxies alone: name yours in trusted_proxies",
+                      SPAN_ARGS(rule->name), SPAN_ARGS(source->term.name));
+        }
+    }
+}
+
 /* --- fingerprints --- */
 
 void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,

@@ -423,6 +423,23 @@ static const struct {
     {"lone-fingerprint", 0,
      "limits: {a: {key: [client.ja4, client.ip], rate: 1/s}}\n"
      "routes: [{limits: [a], upstream: u}]\n"},
+    {"unreachable-plan", 1,
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: header.x-plan}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"unreachable-plan", 1, /* by the header; the table may name one */
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: tenant | header.x-plan}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"unreachable-plan", 0,
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: tenant}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"unreachable-plan", 0,
+     "trusted_proxies: [10.0.0.1]\n"
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: header.x-plan}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"unreachable-plan", 0, /* the issuer names it */
+     "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: jwt.plan}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
     {"any-issuer", 1,
      "jwt: {a: {keys: \"https://id/jwks\", algorithms: ES256}}\n"
      "routes: [{jwt: a, upstream: u}]\n"},
