@@ -90,7 +90,9 @@ function clients({log}, rows, part, name, colour) {
   const made = section(`Clients that are ${name} most`, deniedTable(
     "client", (row) => element("code", "", row.client), rows, {
       whole: "requests", wholeTitle: "requests", part, partTitle: name, colour: () => colour,
-      last: [], caption: `Clients that are ${name} most`,
+      last: part === "denied" && rows.some((row) => row.banned > 0)
+        ? [["banned", "number", (row) => count(row.banned)]] : [],
+      caption: `Clients that are ${name} most`,
     }));
   if (log.requests_of_other_clients > 0) {
     made.append(element("p", "quiet", `Clients beyond the first ${count(log.clients)} that came are ` +

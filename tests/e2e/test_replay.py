@@ -204,7 +204,10 @@ def test_bans_of_limits_are_set_and_what_they_refuse_is_counted_apart(replay):
     assert bans_of(report) == {"set": 2, "banned": 67}
     assert report["policy"]["bans"][0]["first"] == "2026-11-23T08:00:05Z"
     assert report["clients"] == [{"client": "192.0.2.1", "requests": 75, "denied": 73, "banned": 67}]
-    assert report["over_time"][0]["denied"] == 0
+    shown = replay(bans(), seconds(75), raw=True).stdout
+    assert re.search(r"  of them by a ban +67 +89\.3 %$", shown, re.M)
+    assert re.search(r"^  bans by +set +banned\n  login +2 +67 +2026-11-23 08:00:05$", shown, re.M)
+    assert re.search(r"^  client +requests +denied +banned\n  192\.0\.2\.1 +75 +73 +97\.3 % +67$", shown, re.M)
 
 
 def test_bans_are_forgotten_and_have_a_longest(replay):
@@ -560,16 +563,31 @@ def test_the_page_needs_nothing_else_and_has_strangers_text_as_data(replay, tmp_
         assert "prefers-color-scheme: dark" in text
 
 
-def test_a_browser_shows_the_page(replay, tmp_path):
+def shown_by_browser(page, tmp_path):
+    """What is in <main> once the script of the page has run."""
     browser = shutil.which("chromium")
     if browser is None:
         pytest.skip("chromium, which would show the page, is not installed")
-    page = tmp_path / "page.html"
-    replay(ONE, [combined(START + i // 2) for i in range(600)] + STRANGE, "--html", str(page))
     shown = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
                             f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", str(page)],
                            capture_output=True, text=True, check=True, timeout=120).stdout
-    shown = shown[shown.index("<main>"):shown.index("</main>")].replace(' class=""', "")
+    return shown[shown.index("<main>"):shown.index("</main>")].replace(' class=""', "")
+
+
+def test_a_browser_shows_bans(replay, tmp_path):
+    page = tmp_path / "page.html"
+    replay(bans(), seconds(75), "--html", str(page))
+    shown = shown_by_browser(page, tmp_path)
+    assert "<b>67</b><span>denied by a ban, <i>89.3&nbsp;%</i></span>" in shown
+    assert re.search(r"<caption>Bans</caption>.*<span>login</span></td><td class=\"number\">2</td>"
+                     r"<td class=\"number\">67</td><td>2026-11-23 08:00:05</td><td></td>", shown)
+    assert re.search(r"<code>192\.0\.2\.1</code>.*<td class=\"number\">67</td></tr>", shown)
+
+
+def test_a_browser_shows_the_page(replay, tmp_path):
+    page = tmp_path / "page.html"
+    replay(ONE, [combined(START + i // 2) for i in range(600)] + STRANGE, "--html", str(page))
+    shown = shown_by_browser(page, tmp_path)
     assert "&lt;script&gt;alert(1)&lt;/script&gt; \"'&amp;" in shown and "<script" not in shown
     assert "<h2>Denied over time</h2>" in shown and shown.count("<canvas") == 2
     assert "from 2026-11-23 08:00:00 to 2026-11-23 08:04:59 UTC (4m 59s)" in shown

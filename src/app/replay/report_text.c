@@ -1,6 +1,7 @@
 /* The report of a replay, for people. */
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "app/replay/report.h"
 
@@ -248,9 +249,24 @@ static void print_side(const struct printer *printer, const json_t *side)
 
 /* --- clients, and over time --- */
 
+/* Whether a client was banned, by the first policy. */
+static bool has_banned(const json_t *clients)
+{
+    size_t i;
+    const json_t *client;
+    json_array_foreach(clients, i, client)
+    {
+        if (report_number(client, "banned") > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void print_clients(const struct printer *printer, const json_t *clients, const char *heading,
                           const char *member, const char *column)
 {
+    const bool shows_banned = strcmp(member, "denied") == 0 && has_banned(clients);
     const uint64_t n_others = report_number(printer->log, "requests_of_other_clients");
     char a[REPORT_NUMBER_BYTES];
     char b[REPORT_NUMBER_BYTES];
@@ -260,11 +276,17 @@ static void print_clients(const struct printer *printer, const json_t *clients, 
         return;
     }
     print_heading(printer, heading);
-    fprintf(printer->out, "  %-*s %14s %14s\n", NAME_WIDTH, "client", "requests", column);
+    fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, "client", "requests", column);
+    fprintf(printer->out, "%s\n", shows_banned ? "                  banned" : "");
     json_array_foreach(clients, i, client)
     {
+        char banned[REPORT_NUMBER_BYTES + 16] = "";
+        if (shows_banned) {
+            snprintf(banned, sizeof(banned), " %14s",
+                     report_count_text(a, report_number(client, "banned")));
+        }
         print_row(printer, text_of_member(client, "client"), report_number(client, "requests"),
-                  report_number(client, member), "");
+                  report_number(client, member), banned);
     }
     if (n_others > 0) {
         fprintf(printer->out,
