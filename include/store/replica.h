@@ -74,7 +74,8 @@ void replica_begin_reading(struct replica *replica);
 MUST_USE enum status replica_put_later(struct replica *replica, const struct replica_row *row,
                                        uint64_t now_us);
 
-/* Whether the rows that wait are to be put: they are many, or wait since a quarter of a second. */
+/* Whether the rows that wait are to be put: they are few, so that it costs little, or many, or have
+ * waited for a quarter of a second. */
 bool replica_is_batch_due(struct replica *replica, uint64_t now_us);
 
 /* Puts the rows that wait, those of one shard. True: there are more. */

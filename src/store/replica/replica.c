@@ -19,7 +19,8 @@
 enum {
     FEW = 4096, /* that may be looked at for each change */
     PAUSE_US = 1000 * 1000,
-    BATCH_MIN = 1024, /* rows of a batch that is put */
+    BATCH_FEW = 8,    /* rows of a batch that is put at once: a few shards are copied */
+    BATCH_MIN = 1024, /* rows of one that is put since there are many */
     BATCH_PART = 4,   /* one with this part of the records is */
     BATCH_BYTES_MAX = 4 * 1024 * 1024,
     BATCH_US_MAX = 250 * 1000,
@@ -522,10 +523,10 @@ bool replica_is_batch_due(struct replica *replica, uint64_t now_us)
     pthread_mutex_lock(&replica->lock);
     const struct replica_batch *batch = &replica->batch;
     const size_t n = atomic_load_explicit(&replica->n, memory_order_relaxed) / BATCH_PART;
-    const bool is_due =
-        !replica_batch_is_empty(batch) &&
-        (batch->n >= (n > BATCH_MIN ? n : BATCH_MIN) || batch->bytes >= BATCH_BYTES_MAX ||
-         (now_us > batch->since_us && now_us - batch->since_us >= BATCH_US_MAX));
+    const bool is_due = !replica_batch_is_empty(batch) &&
+                        (batch->n <= BATCH_FEW || batch->n >= (n > BATCH_MIN ? n : BATCH_MIN) ||
+                         batch->bytes >= BATCH_BYTES_MAX ||
+                         (now_us > batch->since_us && now_us - batch->since_us >= BATCH_US_MAX));
     pthread_mutex_unlock(&replica->lock);
     return is_due;
 }

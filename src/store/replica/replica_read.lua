@@ -14,7 +14,7 @@ local function get(field)
 end
 if ARGV[1] ~= '' then
   local head = {'id', get('id'), 'version', get('version')}
-  local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 500)
+  local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', 1000)
   return {time[1], time[2], page[1], head, page[2]}
 end
 local fields = {'id', get('id')}

@@ -108,6 +108,8 @@ struct replica_sync {
     bool is_doubted;       /* a poll has found another version: messages may be under way */
     uint64_t doubted;      /* that version */
     uint64_t doubted_from; /* the version that was known then */
+    uint64_t polled_us;    /* when the version was read last, monotonic */
+    uint64_t begun_us;     /* when the latest reading of all fields began */
     uint64_t read_us;      /* when the latest reading of all fields ended, monotonic */
     struct replica_fields fields; /* to be read */
     struct redis_call call;
@@ -213,10 +215,18 @@ static bool check_life(struct replica_sync *sync)
 
 /* --- reading --- */
 
-/* Arms the timer for the next poll. */
+/* Arms the timer for the next poll. Without a subscription a reading counts as a poll when it
+ * begins: what changes meanwhile is not to wait for its end and a whole interval. */
 static void rest(struct replica_sync *sync)
 {
-    timer_arm(&sync->timer, sync->is_doubted ? GRACE_US : POLL_US);
+    const uint64_t passed_us = clock_monotonic_us() - sync->begun_us;
+    if (sync->is_doubted) {
+        timer_arm(&sync->timer, GRACE_US);
+    } else if (sync->is_deaf && sync->polled_us < sync->begun_us) {
+        timer_arm(&sync->timer, passed_us < POLL_US ? POLL_US - passed_us : 0);
+    } else {
+        timer_arm(&sync->timer, POLL_US);
+    }
 }
 
 /* Puts what was read, before anything else is read. @is_last: all was. */
@@ -340,6 +350,7 @@ static void on_version(struct replica_sync *sync, uint64_t version)
 {
     redis_link_note_success(&sync->link);
     sync->is_poll_due = false;
+    sync->polled_us = clock_monotonic_us();
     if (version == sync->version) {
         sync->is_doubted = false;
     } else if (sync->is_deaf || (sync->is_doubted &&
@@ -419,6 +430,7 @@ static void ask_fields(struct replica_sync *sync)
 
 static void begin_scan(struct replica_sync *sync)
 {
+    sync->begun_us = clock_monotonic_us();
     sync->is_stale = false;
     sync->is_poll_due = false;
     sync->is_doubted = false;

@@ -303,7 +303,7 @@ START_TEST(a_change_meanwhile_takes_the_place_of_a_row_that_waits)
 }
 END_TEST
 
-START_TEST(a_batch_is_due_when_it_is_large_or_old)
+START_TEST(a_batch_is_due_when_it_is_small_large_or_old)
 {
     char field[16];
     size_t n = 0;
@@ -311,6 +311,11 @@ START_TEST(a_batch_is_due_when_it_is_large_or_old)
     replica_begin_reading(replica);
     ck_assert(!replica_is_batch_due(replica, UINT64_MAX));
     must_put_later("f", "", NULL, 1);
+    ck_assert(replica_is_batch_due(replica, NOW_US));
+    for (n = 0; n < 100; n++) {
+        snprintf(field, sizeof(field), "%zu", n);
+        must_put_later(field, "", NULL, 1);
+    }
     ck_assert(!replica_is_batch_due(replica, NOW_US + 100 * 1000));
     ck_assert(replica_is_batch_due(replica, NOW_US + 300 * 1000));
     while (!replica_is_batch_due(replica, NOW_US)) {
@@ -455,7 +460,7 @@ int main(void)
     tcase_add_test(tcase, a_record_that_moves_does_not_wait);
     tcase_add_test(tcase, rows_that_wait_count_for_the_maximum);
     tcase_add_test(tcase, a_change_meanwhile_takes_the_place_of_a_row_that_waits);
-    tcase_add_test(tcase, a_batch_is_due_when_it_is_large_or_old);
+    tcase_add_test(tcase, a_batch_is_due_when_it_is_small_large_or_old);
     tcase_add_test(tcase, all_records_are_replaced_at_once);
     tcase_add_test(tcase, what_cannot_replace_all_records_changes_none);
     tcase_add_test(tcase, texts_that_are_too_long_are_refused);
