@@ -39,6 +39,8 @@ struct admission {
     const struct limit_rule *lacked; /* ADMISSION_REFUSED: the rule whose key is missing; or NULL */
     struct ban_found ban;            /* ADMISSION_BANNED: the ban */
     uint32_t own_costs; /* bit i: charge i has a cost of its own, whatever the response says */
+    uint32_t lent;      /* bit i: the slot of charge i was released while the request waited */
+    enum decision_source second_source;    /* of the decision that took those again */
     const struct limit_rule *unknown_plan; /* a rule whose plan has an unknown name; or NULL */
     char unknown_name[NAME_BYTES_MAX];     /* that name; set only with unknown_plan */
     size_t unknown_len;
@@ -158,8 +160,7 @@ static inline const struct reply_spec *admission_missing_reply(const struct admi
     return admission->lacked != NULL ? admission->lacked->missing_reply : NULL;
 }
 
-/* Write @text, the body or a field of a denial with values, with the values in place of the words.
- */
+/* Write @text, the body or a field of a denial, with the values in place of their words. */
 void admission_write_reply(const struct admission *admission, struct span text,
                            struct span request_id, struct text *out);
 

@@ -38,6 +38,19 @@ void settlement_make(struct admission *admission, const struct outcome *outcome,
 void settlement_make_costs(struct admission *admission, const struct outcome *outcome,
                            struct store *store);
 
+/* How many slots @admission holds whose keys clients share. */
+MUST_USE size_t settlement_count_lendable(const struct admission *admission);
+/* Release these slots until the request goes on. @charges gets a charge for each, to be decided
+ * then with new slot numbers. */
+void settlement_lend(struct admission *admission, struct charge *charges, struct store *store);
+/* Note the answer of that second decision: its verdicts, and with a denial or a failure that it is
+ * the request's answer. */
+void settlement_retake(struct admission *admission, const struct decision *second);
+
+/* The request is denied after all: give back what was charged, but by limits that charge what is
+ * denied, and release all slots. */
+void settlement_undo(struct admission *admission, struct store *store);
+
 /* Move the slots of @from to @to, and @with_costs the charges whose cost the response reports. @to
  * becomes a copy without other charges, to be settled there. The keys still belong to @from. */
 void settlement_move(struct admission *from, struct admission *to, bool with_costs);

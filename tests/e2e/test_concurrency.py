@@ -92,6 +92,11 @@ def wait_for_free(proxy, n):
     until(lambda: free(proxy) == n, f"{n} free slots")
 
 
+def metric(proxy, name):
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    return int(re.search(rf"^sluice_{re.escape(name)} (\d+)$", page, re.MULTILINE)[1])
+
+
 # --- taking ---
 
 
@@ -221,15 +226,16 @@ def test_a_slot_comes_back_from_a_client_that_does_not_read(start_in_store, star
 
 def test_a_slot_comes_back_from_a_client_that_is_held_no_longer(start_in_store, start_upstream):
     proxy = start_in_store(slots(
-        start_upstream().url, n=3, rest=", queue", top="max: {held: 1}",
+        start_upstream().url, n=3, rest=", queue", top="admin: 127.0.0.1:0\nmax: {held: 1}",
         limits="queue: {key: global, algorithm: leaky_bucket, rate: 2/h, max_wait: 1h}"), workers=1)
     assert proxy.ask(path="/first").status == 200
     wait_for_free(proxy, 3)
     held = proxy.send(message.request("GET", "/held"))
-    wait_for_free(proxy, 2)
+    until(lambda: metric(proxy, "held_requests") == 1, "the request to be held")
+    wait_for_free(proxy, 3)
     assert proxy.ask(path="/full").status == 503
-    wait_for_free(proxy, 2)
     held.reset()
+    until(lambda: metric(proxy, "held_requests") == 0, "the request to be gone")
     wait_for_free(proxy, 3)
 
 
@@ -297,3 +303,166 @@ def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
     assert free(living) == 0
     wait_for_free(living, 2)
     assert time.monotonic() - died < 20
+
+
+# --- while a request waits ---
+
+
+BODY_BYTES = 10
+UPLOAD = message.request("POST", "/ok", {"Content-Length": str(BODY_BYTES)})
+
+
+def awaiting(upstream_url, slots_key="global", wait="1m"):
+    """Two slots, 10 requests a day, and bodies that are awaited before a server is chosen."""
+    return f"""admin: 127.0.0.1:0
+upstreams: {{api: {{servers: "{upstream_url}", buffer: {{wait: {wait}}}}}}}
+limits:
+  slots: {{key: {slots_key}, algorithm: concurrency, rate: 2}}
+  few: {{key: global, algorithm: fixed_window, rate: 10/day}}
+  tries: {{key: global, algorithm: fixed_window, rate: 100/day, charge_denied: true}}
+routes:
+  - {{match: {{path: /look}}, limits: [slots], respond: {{status: 204}}}}
+  - {{match: {{path: /left}}, limits: [few], respond: {{status: 204}}}}
+  - {{match: {{path: /tried}}, limits: [tries], respond: {{status: 204}}}}
+  - {{limits: [slots, few, tries], upstream: api}}
+"""
+
+
+def remaining(proxy, path, name):
+    return int(re.search(rf'"{name}";r=(\d+)', proxy.ask(path=path).get("RateLimit"))[1])
+
+
+def begin_uploads(proxy, n):
+    """One after another: each has a slot until it is known that it waits."""
+    clients = []
+    for i in range(n):
+        clients.append(proxy.send(UPLOAD))
+        until(lambda: metric(proxy, "buffering_requests") == i + 1, "the body to be awaited")
+    return clients
+
+
+def test_a_request_whose_body_is_awaited_has_no_slot(start_in_store, start_upstream, scene):
+    proxy = start_in_store(awaiting(start_upstream(scene).url))
+    clients = begin_uploads(proxy, 8)
+    wait_for_free(proxy, 2)
+    assert [proxy.ask(path="/ok").status for _ in range(2)] == [200] * 2
+    for client in clients[:4]:
+        client.send(bytes(BODY_BYTES))
+        assert client.read().status == 200
+    for client in clients[4:]:
+        client.reset()
+    until(lambda: metric(proxy, "buffering_requests") == 0, "the clients to be gone")
+    wait_for_free(proxy, 2)
+    line = proxy.lines_of("/ok", 10)[-1]
+    assert line["verdict"] == "allowed"
+
+
+def test_a_body_takes_its_slot_when_it_has_come(start_in_store, start_upstream, scene):
+    upstream = start_upstream(scene)
+    proxy = start_in_store(awaiting(upstream.url))
+    [client] = begin_uploads(proxy, 1)
+    client.send(bytes(1))
+    wait_for_free(proxy, 2)
+    client.send(bytes(BODY_BYTES - 1))
+    assert client.read().status == 200
+    client.send(message.request("POST", "/stream", {"Content-Length": "1"}))
+    until(lambda: metric(proxy, "buffering_requests") == 1, "the body to be awaited")
+    client.send(b"x")
+    wait_for_free(proxy, 1)
+    scene.opens.set()
+    assert client.read().status == 200
+    wait_for_free(proxy, 2)
+
+
+def test_a_body_that_finds_no_slot_is_denied_and_costs_nothing(start_in_store, start_upstream,
+                                                               scene):
+    upstream = start_upstream(scene)
+    proxy = start_in_store(awaiting(upstream.url))
+    clients = begin_uploads(proxy, 2)
+    streams = [proxy.send(message.request("GET", "/stream")) for _ in range(2)]
+    upstream.wait_for(2)
+    before, tried = remaining(proxy, "/left", "few"), remaining(proxy, "/tried", "tries")
+    for client in clients:
+        client.send(bytes(BODY_BYTES))
+        denied = client.read()
+        assert denied.status == 429 and denied.json()["violated-policies"] == ["slots"]
+        assert denied.get("Retry-After") is None
+    assert remaining(proxy, "/left", "few") == before - 1 + 2
+    assert remaining(proxy, "/tried", "tries") == tried - 1, "it charges what is denied"
+    lines = proxy.lines_of("/ok", 2)
+    assert [(line["verdict"], line["limit"]) for line in lines] == [("denied", "slots")] * 2
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    assert re.search(r'^sluice_decisions_total{limit="slots",verdict="denied",.*} 2$', page,
+                     re.MULTILINE)
+    assert len(upstream.requests) == 2
+    scene.opens.set()
+    assert [stream.read().status for stream in streams] == [200] * 2
+    wait_for_free(proxy, 2)
+    with clients[0] as client:
+        assert client.ask(path="/ok").status == 200, "the connection goes on"
+
+
+def test_a_body_that_does_not_come_in_time_takes_a_slot_with_its_server(
+        start_in_store, start_upstream, scene):
+    proxy = start_in_store(awaiting(start_upstream(scene, reads_body=False).url, wait="300ms"))
+    with proxy.send(message.request("POST", "/stream", {"Content-Length": "9999"}) + bytes(9)):
+        wait_for_free(proxy, 1)
+    scene.opens.set()
+    wait_for_free(proxy, 2)
+
+
+def test_a_slot_of_a_client_alone_is_kept_while_its_body_is_awaited(start_in_store, start_upstream,
+                                                                    scene):
+    proxy = start_in_store(awaiting(start_upstream(scene).url, slots_key="client.ip"))
+    clients = begin_uploads(proxy, 2)
+    assert proxy.ask(path="/ok").status == 429
+    for client in clients:
+        client.send(bytes(BODY_BYTES))
+        assert client.read().status == 200
+    wait_for_free(proxy, 2)
+
+
+def test_a_held_request_takes_its_slot_when_it_departs(start_in_store, start_upstream, scene):
+    upstream = start_upstream(scene)
+    proxy = start_in_store(slots(
+        upstream.url, n=1, rest=", queue", top="admin: 127.0.0.1:0",
+        limits="queue: {key: global, algorithm: leaky_bucket, rate: 30/m, max_wait: 1m}"), workers=1)
+    assert proxy.ask(path="/ok").status == 200
+    held = []
+    for i in range(3):
+        held.append(proxy.send(message.request("GET", "/stream")))
+        until(lambda: metric(proxy, "held_requests") == i + 1, "the request to be held")
+    wait_for_free(proxy, 1)
+    upstream.wait_for(2)
+    statuses = [client.read().status for client in held[1:]]
+    assert statuses == [429] * 2, "the first of them has the slot"
+    scene.opens.set()
+    assert held[0].read().status == 200
+    wait_for_free(proxy, 1)
+
+
+def test_a_client_that_leaves_while_its_slot_is_asked_for_again_keeps_none(
+        start_sharing, start_upstream, scene):
+    proxy = start_sharing(awaiting(start_upstream(scene).url))
+    redis = start_sharing.redis[0]
+    [client] = begin_uploads(proxy, 1)
+    before = remaining(proxy, "/left", "few")
+    redis.pause()
+    client.send(bytes(BODY_BYTES))
+    assert client.is_quiet(0.1)
+    client.reset()
+    proxy.lines_of("/ok", 1)
+    redis.resume()
+    wait_for_free(proxy, 2)
+    assert remaining(proxy, "/left", "few") == before - 1, "a request that was admitted"
+
+
+def test_a_body_whose_slot_cannot_be_decided_is_refused(start_sharing, start_upstream, scene):
+    upstream = start_upstream(scene)
+    proxy = start_sharing(awaiting(upstream.url))
+    [client] = begin_uploads(proxy, 1)
+    start_sharing.redis[0].stop()
+    client.send(bytes(BODY_BYTES))
+    assert client.read().status == 503
+    [line] = proxy.lines_of("/ok", 1)
+    assert line["verdict"] == "undecided" and not upstream.requests

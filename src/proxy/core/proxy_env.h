@@ -55,7 +55,7 @@ struct proxy_env {
     struct random_stream request_ids;
     uint64_t date_second; /* the second that `date` shows */
     char date[MESSAGE_DATE_BYTES];
-    uint64_t next_slot;                /* of concurrency limits: starts at random, increments */
+    uint64_t next_slot;                /* see proxy_env_new_slots(); starts at random */
     struct bans_view bans;             /* keys that operators have banned or exempted */
     struct tenants_view tenants;       /* keys that have a plan */
     struct precise_timers holds;       /* of held exchanges, at most max.held */
@@ -65,6 +65,13 @@ struct proxy_env {
     struct list abandoned_requests; /* struct abandoned_request: see abandoned_request.h */
     struct histogram decision_us;   /* from the call of the store to its answer */
 };
+
+/* The first of LIMITS_PER_ROUTE_MAX unique slot numbers for a decision; never 0. */
+static inline uint64_t proxy_env_new_slots(struct proxy_env *env)
+{
+    env->next_slot += LIMITS_PER_ROUTE_MAX;
+    return env->next_slot;
+}
 
 /* --- buffer pools --- */
 

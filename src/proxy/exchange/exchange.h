@@ -36,6 +36,7 @@
 #include "proxy/upstream/upstream_server.h"
 
 struct exchange_buffer;
+struct exchange_loan;
 struct pipe;
 
 enum exchange_state {
@@ -103,6 +104,7 @@ struct exchange {
     char *trailers;                 /* memory for the upstream's; NULL: they are dropped */
     struct response out;
     struct exchange_buffer *buffer; /* the start of the request's body; NULL: none is kept */
+    struct exchange_loan *loan;     /* slots to be taken again before a server is chosen, or NULL */
 
     uint64_t started_us;         /* monotonic: the first byte of the request */
     uint64_t decide_us;          /* duration of the decision; until then: when it began */
@@ -178,12 +180,10 @@ void exchange_on_client_gone(struct exchange *exchange);
  * streams events is cut, since its client may have left. */
 void exchange_on_client_ended(struct exchange *exchange);
 
-/* Some of the bytes that send() blocked on have gone out. */
+/* Some, or all, of the bytes that send() blocked on have gone out. */
 void exchange_on_client_progress(struct exchange *exchange);
-/* All bytes that send() blocked on have gone out. */
 void exchange_on_client_drained(struct exchange *exchange);
 
-/* --- questions --- */
 bool exchange_is_head_request(const struct exchange *exchange);
 
 /* --- long pieces of a body, moved through a pipe without being read: see net/pipe.h --- */

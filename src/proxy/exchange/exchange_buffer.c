@@ -19,6 +19,7 @@
 #include "proxy/core/body_buffer.h"
 #include "proxy/core/sender.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 
 struct exchange_buffer {
@@ -62,7 +63,7 @@ static void go_on(struct exchange *exchange)
     const uint64_t now_us = clock_monotonic_us();
     body_buffer_trim(&exchange->buffer->body);
     end_wait(exchange, now_us);
-    exchange_connect(exchange, now_us);
+    exchange_depart(exchange, now_us);
 }
 
 static void on_wait_over(void *context)
@@ -192,6 +193,7 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
     counter_up(&exchange->env->meters->buffering);
     timer_arm(&exchange->buffer->timer, spec->wait_us);
     exchange->client->ops->await_body(exchange->client, true);
+    exchange_lend_slots(exchange);
     if (exchange->request.expect_continue) {
         drop_expectation(exchange);
         exchange->buffer->owes_go_ahead = true;
@@ -212,7 +214,7 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
         exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
         exchange->messages = (struct grpc_messages){0};
         if (upstream->speaks_http2 && !exchange->is_call) {
-            exchange_connect(exchange, now_us); /* a stream holds no connection */
+            exchange_depart(exchange, now_us); /* a stream holds no connection */
             return;
         }
     }
@@ -220,7 +222,7 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
     if (spec->bytes == 0 || (request->expect_continue && !fits && !exchange->is_call) ||
         exchange->client->ops->has_whole_body(exchange->client)) {
-        exchange_connect(exchange, now_us);
+        exchange_depart(exchange, now_us);
     } else {
         await_body(exchange, spec, now_us);
     }

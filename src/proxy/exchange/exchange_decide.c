@@ -15,6 +15,7 @@
 #include "proxy/core/via.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
+#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
@@ -26,7 +27,7 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->evaluation.status == 0) {
         if (exchange->request.body == BODY_NONE) {
-            exchange_connect(exchange, now_us);
+            exchange_depart(exchange, now_us);
         } else {
             exchange_await_body(exchange, now_us);
         }
@@ -113,15 +114,14 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
     exchange->hold_us = now_us;
     counter_up(&exchange->env->meters->held);
     exchange->client->ops->hold(exchange->client, true);
+    exchange_lend_slots(exchange);
 }
 
 static void on_admitted(struct exchange *exchange, uint64_t now_us)
 {
     const uint64_t wait_us = admission_wait_us(&exchange->admission);
     if (admission_has_slots(&exchange->admission)) {
-        exchange->slots.admission = &exchange->admission;
-        exchange->slots.renewed_us = now_us;
-        list_push_back(&exchange->config->slot_holders, &exchange->slots.node);
+        exchange_hold_slots(exchange, now_us);
     }
     if (wait_us > 0) {
         hold(exchange, wait_us);
@@ -187,13 +187,6 @@ static void decide(struct exchange *exchange, uint64_t now_us)
         exchange->is_decision_pending = true;
         return;
     }
-}
-
-/* The first of LIMITS_PER_ROUTE_MAX unique slot numbers for a request; never 0. */
-static uint64_t new_slots(struct proxy_env *env)
-{
-    env->next_slot += LIMITS_PER_ROUTE_MAX;
-    return env->next_slot;
 }
 
 /* --- the head --- */
@@ -264,7 +257,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
                 .bans = bans_view_if_any(&exchange->env->bans),
                 .tenants = tenants_view_if_any(&exchange->env->tenants),
                 .now_us = now_us,
-                .first_slot = new_slots(exchange->env),
+                .first_slot = proxy_env_new_slots(exchange->env),
             },
         .own_name = via_name(exchange->env->via),
         .verifier = policy->n_providers > 0 ? exchange->env->verifier : NULL,

@@ -7,6 +7,7 @@
 #include "policy/key.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/log/access_log.h"
 #include "proxy/recording.h"
@@ -469,6 +470,20 @@ void counting_note_decision(struct exchange *exchange)
     for (size_t i = 0; i < decision->n_charges; i++) {
         if (!decision->charges[i].unreported) {
             note_charge(meters, &exchange->admission, i);
+        }
+    }
+}
+
+void counting_note_second_decision(struct exchange *exchange, uint64_t duration_us)
+{
+    struct worker_meters *meters = exchange->env->meters;
+    struct admission *admission = &exchange->admission;
+    histogram_add(&exchange->env->decision_us, duration_us);
+    latency_add(&meters->decision, duration_us);
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if ((admission->lent >> i & 1) != 0 && admission->decision.status == STATUS_OK &&
+            saying_of(admission, i) != METER_LIMIT_ALLOWED) { /* which is counted already */
+            note_charge(meters, admission, i);
         }
     }
 }

@@ -6,8 +6,8 @@
  * Happy path: the head comes from the client side, the route is found, the store judges its limits,
  * a server's connection carries the request and the answer. This file has the table of states, the
  * end, and the answers that the proxy makes. The steps in between are in exchange_decide.c,
- * exchange_buffer.c, exchange_connect.c and exchange_upstream.c; tunnel.c has the part after a
- * switch of protocols.
+ * exchange_buffer.c, exchange_slots.c, exchange_connect.c and exchange_upstream.c; tunnel.c has the
+ * part after a switch of protocols.
  *
  * Failures, each with its answer: a malformed head or body (its own status), a client that is too
  * slow (408), a client that leaves (nothing). */
@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "proxy/exchange/exchange_ban.h"
 #include "proxy/exchange/exchange_buffer.h"
+#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/settlement.h"
 
@@ -102,8 +103,8 @@ static const struct {
 } STATES[] = {
     [EXCHANGE_READ_HEAD] = {TO(DECIDE) | TO(BUFFER) | TO_SERVER, timeouts_of_head, on_head_timeout},
     [EXCHANGE_DECIDE] = {TO(HOLD) | TO(BUFFER) | TO_SERVER, NULL, NULL},
-    [EXCHANGE_HOLD] = {TO(BUFFER) | TO_SERVER, NULL, NULL},
-    [EXCHANGE_BUFFER] = {TO_SERVER, NULL, NULL},
+    [EXCHANGE_HOLD] = {TO(DECIDE) | TO(BUFFER) | TO_SERVER, NULL, NULL},
+    [EXCHANGE_BUFFER] = {TO(DECIDE) | TO_SERVER, NULL, NULL},
     [EXCHANGE_QUEUE] = {TO_SERVER, timeouts_of_queue, exchange_on_queue_timeout},
     [EXCHANGE_CONNECT] = {TO_SERVER, timeouts_of_connect, exchange_on_connect_timeout},
     [EXCHANGE_FORWARD] = {TO_SERVER | TO(TUNNEL) | TO(DONE), timeouts_of_forward,
@@ -251,6 +252,9 @@ static void end(struct exchange *exchange, uint64_t now_us)
     }
     if (exchange->choice.is_probe) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
+    }
+    if (UNLIKELY(exchange->loan != NULL)) {
+        exchange_drop_loan(exchange);
     }
     if (exchange->is_decision_pending) {
         store_cancel(&exchange->admission.decision);

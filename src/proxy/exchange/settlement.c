@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "policy/answer_set.h"
+#include "policy/key.h"
 #include "proxy/exchange/exchange_config.h"
 
 /* The status is ignored if the client left: otherwise it could choose whether its answer counts. */
@@ -61,6 +62,7 @@ static struct settlement settlement_of(const struct admission *admission, size_t
                                        enum settlement_kind kind)
 {
     const struct charge *charge = &admission->charges[i];
+    const bool is_second = (admission->lent >> i & 1) != 0;
     return (struct settlement){
         .kind = kind,
         .limit = charge->limit,
@@ -69,7 +71,7 @@ static struct settlement settlement_of(const struct admission *admission, size_t
         .charged_at_us = charge->charged_at_us,
         .overflowed = charge->overflowed,
         .instances = charge->instances,
-        .source = admission->decision.source,
+        .source = is_second ? admission->second_source : admission->decision.source,
     };
 }
 
@@ -128,6 +130,77 @@ void settlement_make_costs(struct admission *admission, const struct outcome *ou
 static bool is_slot(const struct charge *charge)
 {
     return charge->charged && charge->slot != 0;
+}
+
+static bool is_lendable(const struct charge *charge)
+{
+    return is_slot(charge) && key_is_shared(charge->key);
+}
+
+size_t settlement_count_lendable(const struct admission *admission)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        n += is_lendable(&admission->charges[i]);
+    }
+    return n;
+}
+
+void settlement_lend(struct admission *admission, struct charge *charges, struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        struct charge *charge = &admission->charges[i];
+        if (!is_lendable(charge)) {
+            continue;
+        }
+        settlements[n] = settlement_of(admission, i, SETTLE_RELEASE);
+        charge->charged = false;
+        charges[n++] = *charge;
+        admission->lent |= UINT32_C(1) << i;
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
+}
+
+void settlement_retake(struct admission *admission, const struct decision *second)
+{
+    struct decision *decision = &admission->decision;
+    size_t n = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        if ((admission->lent >> i & 1) != 0) {
+            admission->charges[i] = second->charges[n++];
+        }
+    }
+    admission->second_source = second->source;
+    if (second->status != STATUS_OK || !second->allowed) {
+        decision->status = second->status;
+        decision->allowed = false;
+        decision->source = second->source;
+        decision->fault = second->fault;
+        decision->failure = second->failure;
+    }
+}
+
+void settlement_undo(struct admission *admission, struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        struct charge *charge = &admission->charges[i];
+        if (is_slot(charge)) {
+            settlements[n++] = settlement_of(admission, i, SETTLE_RELEASE);
+        } else if (charge->charged && !charge->limit->charge_denied) {
+            settlements[n] = settlement_of(admission, i, SETTLE_COST);
+            settlements[n++].delta = -(int64_t)charge->cost;
+        }
+        charge->charged = false;
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
 }
 
 bool settlement_renew(const struct admission *admission, struct store *store)

@@ -256,6 +256,96 @@ START_TEST(a_slot_is_given_back_however_it_ended_and_once)
 }
 END_TEST
 
+/* Charge 0 has a slot of all clients, charge 1 one of its client. */
+static void hold_slots(void)
+{
+    admission.charges[0].key = SPAN("{global:0=}");
+    admission.charges[0].slot = 9;
+    admission.charges[1].key = SPAN("{client.ip:1=a}");
+    admission.charges[1].slot = 10;
+}
+
+START_TEST(slots_of_shared_keys_are_lent_and_taken_again)
+{
+    struct charge again[2];
+    struct decision second;
+    hold_slots();
+    ck_assert_uint_eq(settlement_count_lendable(&admission), 1);
+    settlement_lend(&admission, again, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_RELEASE);
+    ck_assert_uint_eq(reported[0].slot, 9);
+    ck_assert_int_eq(reported[0].source, DECISION_REDIS);
+    ck_assert_ptr_eq(again[0].limit, &limits[0]);
+    ck_assert(!again[0].charged && !admission.charges[0].charged && admission.charges[1].charged);
+    ck_assert_uint_eq(settlement_count_lendable(&admission), 0);
+
+    decision_init(&second, again, 1);
+    second.allowed = true;
+    second.source = DECISION_LOCAL;
+    again[0].charged = true;
+    again[0].slot = 11;
+    settlement_retake(&admission, &second);
+    settle(200, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_reported, 3);
+    ck_assert_uint_eq(reported[1].slot, 11);
+    ck_assert_int_eq(reported[1].source, DECISION_LOCAL);
+    ck_assert_uint_eq(reported[2].slot, 10);
+    ck_assert_int_eq(reported[2].source, DECISION_REDIS);
+}
+END_TEST
+
+START_TEST(a_slot_that_is_not_taken_again_is_not_released)
+{
+    struct charge again[2];
+    hold_slots();
+    settlement_lend(&admission, again, &store);
+    settle(0, ANSWER_CLIENT_LEFT);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_uint_eq(reported[1].slot, 10);
+}
+END_TEST
+
+START_TEST(a_request_that_is_denied_after_all_is_given_back)
+{
+    settlement_undo(&admission, &store);
+    settle(429, ANSWER_WHOLE);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[0].kind, SETTLE_COST);
+    ck_assert_int_eq(reported[0].delta, -10);
+    ck_assert_int_eq(reported[1].delta, -10);
+}
+END_TEST
+
+START_TEST(a_limit_that_charges_denials_keeps_what_it_took)
+{
+    limits[0].charge_denied = true;
+    admission.charges[1].slot = 9;
+    settlement_undo(&admission, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].kind, SETTLE_RELEASE);
+    ck_assert_uint_eq(reported[0].slot, 9);
+}
+END_TEST
+
+START_TEST(the_second_answer_is_that_of_the_request)
+{
+    struct charge again[2];
+    struct decision second;
+    hold_slots();
+    settlement_lend(&admission, again, &store);
+    decision_init(&second, again, 1);
+    second.source = DECISION_LOCAL;
+    second.failure = STATUS_TIMEOUT;
+    admission.decision.allowed = true;
+    settlement_retake(&admission, &second);
+    ck_assert(!admission.decision.allowed && !admission.charges[0].verdict.allowed);
+    ck_assert_int_eq(admission.decision.source, DECISION_LOCAL);
+    ck_assert_int_eq(admission.decision.failure, STATUS_TIMEOUT);
+    ck_assert_ptr_eq(admission_first_denied(&admission), &admission.charges[0]);
+}
+END_TEST
+
 START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
 {
     const struct outcome outcome = {.status = 101};
@@ -411,6 +501,11 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
     tcase_add_test(make, what_the_answer_decides_may_be_settled_before_the_slots);
     tcase_add_test(make, slots_that_were_taken_are_left_to_their_taker);
+    tcase_add_test(make, slots_of_shared_keys_are_lent_and_taken_again);
+    tcase_add_test(make, a_slot_that_is_not_taken_again_is_not_released);
+    tcase_add_test(make, a_request_that_is_denied_after_all_is_given_back);
+    tcase_add_test(make, a_limit_that_charges_denials_keeps_what_it_took);
+    tcase_add_test(make, the_second_answer_is_that_of_the_request);
     tcase_add_test(make, slots_alone_are_renewed);
     tcase_add_test(make, each_holder_is_renewed_by_the_age_of_its_own_lease);
     tcase_add_test(make, a_renewal_that_cannot_be_sent_is_due_until_it_can);
