@@ -38,6 +38,7 @@
       "a bucket that passes twice its rate in the first hour or day")                              \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
+    X(SHARED_KEY, "shared-key", "a limit that one client can use up for all that share its key")   \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that any client can set")        \
     X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no client can have")                       \
     X(LONE_FINGERPRINT, "lone-fingerprint", "a limit that counts by client.ja4 alone")             \

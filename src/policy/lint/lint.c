@@ -9,6 +9,14 @@ struct span lint_name_of_route(const struct lint *lint, size_t i)
     return quote_clip(node != NULL ? node->written : lint->policy->routes[i].name);
 }
 
+const struct node *lint_node_of_limits(const struct lint *lint, const struct spec_route *spec)
+{
+    const struct node *defaults = lint->spec->defaults.limits.node;
+    return spec->limits.node != NULL ? spec->limits.node
+           : defaults != NULL        ? defaults
+                                     : spec->position.node;
+}
+
 enum status lint_policy(const struct spec_policy *spec, const struct policy *policy,
                         struct arena *scratch, struct diags *diags)
 {
@@ -26,6 +34,8 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_bucket_quotas},
         {.check_route = lint_client_chosen_keys},
         {.check = lint_client_chosen_routes},
+        {.check_rule = lint_shared_denials},
+        {.check_route = lint_shared_keys},
         {.check_rule = lint_spoofable_addresses},
         {.check_rule = lint_unreachable_plans},
         {.check_rule = lint_lone_fingerprints},

@@ -58,6 +58,8 @@ void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
                         const struct spec_limit *spec);
 void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
                             const struct spec_limit *spec);
+void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
+                         const struct spec_limit *spec);
 void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
                               const struct spec_limit *spec);
 void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
@@ -80,6 +82,7 @@ void lint_unmet_connections(struct lint *lint, const struct route *route,
                             const struct spec_route *spec);
 void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec);
+void lint_shared_keys(struct lint *lint, const struct route *route, const struct spec_route *spec);
 void lint_passed_on_cost(struct lint *lint, const struct route *route,
                          const struct spec_route *spec);
 void lint_cheap_default(struct lint *lint, const struct route *route,
@@ -89,6 +92,10 @@ void lint_cheap_default(struct lint *lint, const struct route *route,
 
 /* The name of route @i for messages: as written, without values of environment variables. */
 struct span lint_name_of_route(const struct lint *lint, size_t i);
+
+/* The node that lists the limits of a route: in the route or in `defaults`; without one, the
+ * route. */
+const struct node *lint_node_of_limits(const struct lint *lint, const struct spec_route *spec);
 
 /* The maximum number of IPv6 address bits that @key counts by; 0: it does not count by address. */
 unsigned lint_key_ipv6_bits(const struct key *key);

@@ -120,23 +120,13 @@ static const struct limit_rule *evadable_rule(const struct route *route)
     return first;
 }
 
-/* The node that lists the limits of a route: in the route or in `defaults`; without one, the
- * route. */
-static const struct node *node_of_limits(const struct lint *lint, const struct spec_route *spec)
-{
-    const struct node *defaults = lint->spec->defaults.limits.node;
-    return spec->limits.node != NULL ? spec->limits.node
-           : defaults != NULL        ? defaults
-                                     : spec->position.node;
-}
-
 void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec)
 {
     const struct limit_rule *rule = evadable_rule(route);
     if (rule != NULL) {
         node_warn(
-            lint->diags, node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
+            lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
             "route \"%.*s\" is limited only by what clients choose: limit \"%.*s\" counts by a "
             "value that can be another in each request; put a limit by client.ip beside it",
             SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(rule->name));

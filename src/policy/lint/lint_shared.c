@@ -1,0 +1,89 @@
+/* Finds limits by keys that clients share, of which one client can take everything without being
+ * stopped by a limit of its own. */
+
+#include "limit/limit.h"
+#include "policy/key.h"
+#include "policy/lint/lint.h"
+
+static bool is_shared_key(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (!key_source_is_shared(key->parts[i].terms[j].source)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
+                         const struct spec_limit *spec)
+{
+    if (rule->limits[0].charge_denied && !rule->limits[0].shadow && is_shared_key(&rule->key)) {
+        node_warn(lint->diags, spec->key.node, WARNING_SHARED_KEY,
+                  "limit \"%.*s\" charges denials to a key that clients share, so that the denials "
+                  "of one client fill it for all; leave charge_denied out, or count by client.ip",
+                  SPAN_ARGS(rule->name));
+    }
+}
+
+static bool has_slots(const struct limit_rule *rule)
+{
+    return rule->limits[0].algorithm->has_slots;
+}
+
+/* Whether @beside, a rule of the same route, stops a client before it has all of @shared. */
+static bool bounds_a_client(const struct limit_rule *beside, const struct limit_rule *shared)
+{
+    if (beside->limits[0].shadow || is_shared_key(&beside->key)) {
+        return false;
+    }
+    if (has_slots(shared)) {
+        return has_slots(beside) &&
+               limit_capacity(&beside->limits[0]) < limit_capacity(&shared->limits[0]);
+    }
+    for (size_t i = 0; i < beside->n_limits; i++) {
+        for (size_t j = 0; j < shared->n_limits; j++) {
+            if (!bounds_never_binds(&beside->limits[i], &shared->limits[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_bounded(const struct route *route, const struct limit_rule *shared)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        if (bounds_a_client(route->rules[i], shared)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lint_shared_keys(struct lint *lint, const struct route *route, const struct spec_route *spec)
+{
+    for (size_t i = 0; i < route->n_rules && route->upstream != NULL; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (rule->limits[0].shadow || !(has_slots(rule) || rule->charge_on.is_said) ||
+            !is_shared_key(&rule->key) || is_bounded(route, rule)) {
+            continue;
+        }
+        const struct span name = lint_name_of_route(lint, route->index);
+        if (has_slots(rule)) {
+            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
+                      "route \"%.*s\": one client can take all slots of limit \"%.*s\", whose key "
+                      "clients share; put a concurrency limit by client.ip beside it, with a lower "
+                      "rate",
+                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
+        } else {
+            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
+                      "route \"%.*s\": the answers that limit \"%.*s\" charges, to a key that "
+                      "clients share, may all be of one client, which denies all others; put a "
+                      "limit by client.ip beside it, with a lower rate",
+                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
+        }
+    }
+}
