@@ -72,7 +72,11 @@ bool address_equals(const struct address *a, const struct address *b);
 /* Whether @prefix covers @address. Always false if the families differ. */
 bool address_prefix_covers(const struct address_prefix *prefix, const struct address *address);
 
-/* Whether one of @n_prefixes covers @address. */
+/* Make a list of @n_prefixes fit to be searched by halves, if it is long: sort it, and drop what
+ * another prefix covers. Returns how many are left. */
+size_t address_prefixes_index(struct address_prefix *prefixes, size_t n_prefixes);
+
+/* Whether one of @n_prefixes, as address_prefixes_index() leaves them, covers @address. */
 bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
                    size_t n_prefixes);
 

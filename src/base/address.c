@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -14,7 +15,8 @@ enum {
     EMBEDDED_AT = 12, /* offset of the IPv4 address in a mapped or NAT64 one */
     EMBEDDED_BITS = 8 * EMBEDDED_AT,
     HOST_TEXT_MAX = INET6_ADDRSTRLEN - 1,
-    GROUPS = 8, /* of 16 bits in an IPv6 address */
+    GROUPS = 8,       /* of 16 bits in an IPv6 address */
+    FEW_PREFIXES = 8, /* are compared one by one */
 };
 
 static const uint8_t MAPPED[EMBEDDED_AT] = {[10] = 0xff, [11] = 0xff};
@@ -236,8 +238,50 @@ bool address_prefix_covers(const struct address_prefix *prefix, const struct add
     return address_equals(&masked, &prefix->base);
 }
 
-bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
-                   size_t n_prefixes)
+/* By family and bytes, and the shortest of those with one base first: each prefix comes before all
+ * that it covers, and only those lie between it and the last of them. */
+static int compare_prefixes(const void *a, const void *b)
+{
+    const struct address_prefix *first = a;
+    const struct address_prefix *second = b;
+    const int order = memcmp(&first->base, &second->base, sizeof(first->base));
+    return order != 0 ? order : (int)first->bits - (int)second->bits;
+}
+
+size_t address_prefixes_index(struct address_prefix *prefixes, size_t n_prefixes)
+{
+    size_t n = 0;
+    if (n_prefixes <= FEW_PREFIXES) {
+        return n_prefixes;
+    }
+    qsort(prefixes, n_prefixes, sizeof(*prefixes), compare_prefixes);
+    for (size_t i = 0; i < n_prefixes; i++) {
+        if (n == 0 || !address_prefix_covers(&prefixes[n - 1], &prefixes[i].base)) {
+            prefixes[n++] = prefixes[i];
+        }
+    }
+    return n;
+}
+
+/* Prefixes do not overlap: the last that begins at @address or before it alone may cover it. */
+static NEVER_INLINE bool is_in_sorted(const struct address *address,
+                                      const struct address_prefix *prefixes, size_t n_prefixes)
+{
+    size_t n_before = 0;
+    size_t n_not_behind = n_prefixes;
+    while (n_before < n_not_behind) {
+        const size_t middle = n_before + (n_not_behind - n_before) / 2;
+        if (memcmp(&prefixes[middle].base, address, sizeof(*address)) <= 0) {
+            n_before = middle + 1;
+        } else {
+            n_not_behind = middle;
+        }
+    }
+    return n_before > 0 && address_prefix_covers(&prefixes[n_before - 1], address);
+}
+
+static bool is_in_few(const struct address *address, const struct address_prefix *prefixes,
+                      size_t n_prefixes)
 {
     for (size_t i = 0; i < n_prefixes; i++) {
         if (address_prefix_covers(&prefixes[i], address)) {
@@ -245,6 +289,13 @@ bool address_is_in(const struct address *address, const struct address_prefix *p
         }
     }
     return false;
+}
+
+bool address_is_in(const struct address *address, const struct address_prefix *prefixes,
+                   size_t n_prefixes)
+{
+    return UNLIKELY(n_prefixes > FEW_PREFIXES) ? is_in_sorted(address, prefixes, n_prefixes)
+                                               : is_in_few(address, prefixes, n_prefixes);
 }
 
 bool address_is_loopback(const struct address *address)
@@ -270,7 +321,7 @@ bool address_is_near(const struct address *address)
         {{ADDRESS_IPV6, {0xfc}}, 7},       {{ADDRESS_IPV6, {0xfe, 0x80}}, 10},
         {{ADDRESS_IPV6, {[15] = 1}}, 128},
     };
-    return address_is_in(address, NEAR, ARRAY_LEN(NEAR));
+    return is_in_few(address, NEAR, ARRAY_LEN(NEAR));
 }
 
 /* --- writing --- */

@@ -18,11 +18,13 @@ struct span compile_copy(struct compiler *compiler, struct span span)
 }
 
 struct address_prefix *compile_prefixes(struct compiler *compiler,
-                                        const struct section_items *items)
+                                        const struct section_items *items, size_t *n)
 {
     struct address_prefix *prefixes = compile_alloc(compiler, items->n_items, sizeof(*prefixes));
+    *n = 0;
     if (prefixes != NULL && items->n_items > 0) {
         memcpy(prefixes, items->items, items->n_items * sizeof(*prefixes));
+        *n = address_prefixes_index(prefixes, items->n_items);
     }
     return prefixes;
 }

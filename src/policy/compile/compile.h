@@ -163,9 +163,9 @@ void *compile_alloc(struct compiler *compiler, size_t count, size_t bytes);
 /* A NUL-terminated copy of @span in the policy's arena. */
 struct span compile_copy(struct compiler *compiler, struct span span);
 
-/* Copy the prefixes of a list. */
+/* Copy the prefixes of a list, as address_is_in() searches them. *n is how many are left. */
 struct address_prefix *compile_prefixes(struct compiler *compiler,
-                                        const struct section_items *items);
+                                        const struct section_items *items, size_t *n);
 /* Copy an endpoint. */
 struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoint *endpoint);
 /* Copy one part of a key, written at @node. */

@@ -254,8 +254,7 @@ static void compile_rule(struct compiler *compiler, const struct spec_limit *spe
     (void)compile_check_name(compiler, "limit", spec->position.name, spec->position.name_node);
     rule->name = compile_copy(compiler, spec->position.name);
     rule->missing = find_missing(spec);
-    rule->except = compile_prefixes(compiler, &spec->except.clients);
-    rule->n_except = spec->except.clients.n_items;
+    rule->except = compile_prefixes(compiler, &spec->except.clients, &rule->n_except);
     rule->deny = compile_deny_reply(compiler, &spec->deny);
     rule->grpc_denial = (enum grpc_denial)spec->deny.grpc;
     rule->missing_reply = compile_missing_reply(compiler, spec);

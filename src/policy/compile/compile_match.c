@@ -368,8 +368,7 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
     compile_connection(compiler, spec, match);
     compile_geo_match(compiler, spec, match);
     refuse_empty(compiler, &spec->clients, "client");
-    match->clients = compile_prefixes(compiler, &spec->clients);
-    match->n_clients = spec->clients.n_items;
+    match->clients = compile_prefixes(compiler, &spec->clients, &match->n_clients);
 }
 
 /* --- HEAD --- */

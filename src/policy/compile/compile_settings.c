@@ -236,8 +236,8 @@ void compile_settings(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
     policy->workers = compiler->spec->workers;
-    policy->trusted_proxies = compile_prefixes(compiler, &compiler->spec->trusted_proxies);
-    policy->n_trusted_proxies = compiler->spec->trusted_proxies.n_items;
+    policy->trusted_proxies =
+        compile_prefixes(compiler, &compiler->spec->trusted_proxies, &policy->n_trusted_proxies);
     policy->watch = compiler->spec->watch;
     policy->headers = (enum headers_style)compiler->spec->headers;
     policy->max = compiler->spec->max.values;

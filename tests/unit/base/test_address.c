@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -224,6 +225,127 @@ START_TEST(a_prefix_covers_its_own_family_by_its_bits)
 }
 END_TEST
 
+/* xorshift64 */
+static uint64_t random_u64(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Of a few networks, so that prefixes overlap and addresses lie in them and beside. */
+static struct address random_address(uint64_t *state)
+{
+    const uint64_t drawn = random_u64(state);
+    struct address address = {.family = (uint8_t)(drawn % 16 == 0  ? ADDRESS_NONE
+                                                  : drawn % 2 == 0 ? ADDRESS_IPV4
+                                                                   : ADDRESS_IPV6)};
+    const size_t n_bytes = address.family == ADDRESS_NONE   ? 0
+                           : address.family == ADDRESS_IPV4 ? 4
+                                                            : 16;
+    for (size_t i = 0; i < n_bytes; i++) {
+        static const uint8_t BYTES[] = {0, 1, 0x7f, 0x80, 0xfe, 0xff};
+        address.bytes[i] = BYTES[random_u64(state) % ARRAY_LEN(BYTES)];
+    }
+    return address;
+}
+
+static uint8_t bits_of(const struct address *address)
+{
+    return address->family == ADDRESS_NONE ? 0 : address->family == ADDRESS_IPV4 ? 32 : 128;
+}
+
+static bool is_covered(const struct address *address, const struct address_prefix *prefixes,
+                       size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (address_prefix_covers(&prefixes[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+START_TEST(a_list_that_is_searched_by_halves_covers_what_its_prefixes_do)
+{
+    uint64_t state = UINT64_C(0x9e3779b97f4a7c15) * (1 + (uint64_t)_i);
+    size_t n_covered = 0;
+    size_t n_dropped = 0;
+    enum { N = 60, N_ASKED = 200 };
+    struct address_prefix given[N], indexed[N];
+    for (size_t n = 0; n <= N; n++) {
+        for (size_t i = 0; i < n; i++) {
+            const struct address base = random_address(&state);
+            const unsigned most = bits_of(&base);
+            const unsigned least = most / 4;
+            const uint64_t beyond = random_u64(&state) % (most - least + 1);
+            const bool is_all = random_u64(&state) % 400 == 0; /* of its family */
+            const uint8_t bits = (uint8_t)(is_all ? 0 : least + beyond);
+            given[i] = (struct address_prefix){.base = address_mask(base, bits), .bits = bits};
+        }
+        memcpy(indexed, given, sizeof(given));
+        const size_t n_indexed = address_prefixes_index(indexed, n);
+        n_dropped += n - n_indexed;
+        for (size_t i = 0; i < N_ASKED; i++) {
+            struct address address = random_address(&state);
+            if (i < n) {
+                address = given[i].base;
+            }
+            const bool covers = is_covered(&address, given, n);
+            n_covered += covers;
+            ck_assert_msg(address_is_in(&address, indexed, n_indexed) == covers, "%s of %zu",
+                          written(&address), n);
+        }
+    }
+    ck_assert_uint_gt(n_dropped, 10);
+    ck_assert_uint_gt(n_covered, 1000);
+    ck_assert_uint_lt(n_covered, (size_t)N * N_ASKED);
+}
+END_TEST
+
+START_TEST(the_ends_of_a_prefix_are_in_a_long_list_and_its_neighbours_are_not)
+{
+    struct address_prefix prefixes[200];
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) { /* each second /24, the last one first */
+        const uint8_t third = (uint8_t)(254 - i);
+        prefixes[i] = (struct address_prefix){.base = {ADDRESS_IPV4, {10, 0, third}},
+                                              .bits = (uint8_t)(24 + i % 2)};
+    }
+    ck_assert_uint_eq(address_prefixes_index(prefixes, ARRAY_LEN(prefixes)), ARRAY_LEN(prefixes));
+    for (unsigned third = 0; third < 256; third++) {
+        const struct address first = {ADDRESS_IPV4, {10, 0, (uint8_t)third, 0}};
+        const struct address last = {ADDRESS_IPV4, {10, 0, (uint8_t)third, 255}};
+        const struct address half = {ADDRESS_IPV4, {10, 0, (uint8_t)third, 127}};
+        const struct address other = {ADDRESS_IPV6, {10, 0, (uint8_t)third}};
+        const bool is_listed = third >= 55 && third <= 254;
+        ck_assert(address_is_in(&first, prefixes, ARRAY_LEN(prefixes)) == is_listed);
+        ck_assert(address_is_in(&half, prefixes, ARRAY_LEN(prefixes)) == is_listed);
+        ck_assert(address_is_in(&last, prefixes, ARRAY_LEN(prefixes)) ==
+                  (is_listed && third % 2 == 0));
+        ck_assert(!address_is_in(&other, prefixes, ARRAY_LEN(prefixes)));
+    }
+}
+END_TEST
+
+START_TEST(all_of_a_family_leaves_nothing_else_of_it)
+{
+    struct address_prefix prefixes[] = {
+        prefix_at("192.0.2.0/24"),   prefix_at("10.0.0.0/8"),
+        prefix_at("2001:db8::/32"),  prefix_at("::/0"),
+        prefix_at("10.1.0.0/16"),    prefix_at("198.51.100.7"),
+        prefix_at("203.0.113.0/24"), prefix_at("10.1.2.3"),
+        prefix_at("0.0.0.0/0"),      {.base = {.family = ADDRESS_NONE}},
+    };
+    const struct address v4 = {ADDRESS_IPV4, {255, 255, 255, 255}};
+    const struct address v6 = {.family = ADDRESS_IPV6};
+    const struct address none = {.family = ADDRESS_NONE};
+    ck_assert_uint_eq(address_prefixes_index(prefixes, ARRAY_LEN(prefixes)), 3);
+    ck_assert(address_is_in(&v4, prefixes, 3) && address_is_in(&v6, prefixes, 3) &&
+              address_is_in(&none, prefixes, 3));
+}
+END_TEST
+
 START_TEST(a_list_of_prefixes_covers_what_one_of_them_does)
 {
     struct address_prefix prefixes[] = {prefix_at("10.0.0.0/8"), prefix_at("2001:db8::/32")};
@@ -411,6 +533,10 @@ int main(void)
                         ARRAY_LEN(PREFIXES));
     tcase_add_loop_test(prefix, anything_else_is_no_prefix, 0, ARRAY_LEN(NOT_PREFIXES));
     tcase_add_loop_test(prefix, a_prefix_covers_its_own_family_by_its_bits, 0, ARRAY_LEN(COVERS));
+    tcase_add_loop_test(prefix, a_list_that_is_searched_by_halves_covers_what_its_prefixes_do, 0,
+                        5);
+    tcase_add_test(prefix, the_ends_of_a_prefix_are_in_a_long_list_and_its_neighbours_are_not);
+    tcase_add_test(prefix, all_of_a_family_leaves_nothing_else_of_it);
     tcase_add_test(prefix, a_list_of_prefixes_covers_what_one_of_them_does);
     tcase_add_test(rest, all_addresses_of_one_64_become_one);
     tcase_add_test(rest, a_mask_of_ipv6_length_never_joins_ipv4_clients);
