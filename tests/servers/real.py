@@ -11,7 +11,7 @@ from stage import free_port
 HERE = pathlib.Path(__file__).resolve().parent
 APPS = HERE / "apps"
 HANDLERS = HERE / "handlers.json"
-NAMES = ("flask", "django", "go", "express", "node", "php")
+NAMES = ("flask", "django", "go", "express", "node", "php", "rack")
 START_SECONDS = 60
 
 
@@ -57,7 +57,15 @@ def _php(stage):
         "HANDLERS": str(HANDLERS)}
 
 
-STARTS = {"flask": _flask, "django": _django, "go": _go, "express": _express, "node": _node, "php": _php}
+def _rack(stage):
+    """Rack on Puma, as Sinatra, Rails and Hanami are served."""
+    port = free_port()
+    return ["puma", "--quiet", "--environment", "production", "--threads", "32:32", "--bind",
+            f"tcp://127.0.0.1:{port}", APPS / "rack_app.ru"], port, {"HANDLERS": str(HANDLERS)}
+
+
+STARTS = {"flask": _flask, "django": _django, "go": _go, "express": _express, "node": _node, "php": _php,
+          "rack": _rack}
 
 
 def start(stage, name):

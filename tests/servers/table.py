@@ -17,7 +17,8 @@ from limited import LIMITED
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-NAMES = {"flask": "Flask", "django": "Django", "go": "Go", "express": "Express", "node": "Node", "php": "PHP"}
+NAMES = {"flask": "Flask", "django": "Django", "go": "Go", "express": "Express", "node": "Node", "php": "PHP",
+         "rack": "Rack 2"}
 DOCUMENTS = {"docs/http.md": ("path", "method"), "docs/policy.md": ("header", "cookie", "parameter", "token")}
 TITLES = {"path": "path", "method": "method, and fields that say another", "header": "header field",
           "cookie": "cookie", "parameter": "parameter", "token": "token"}
