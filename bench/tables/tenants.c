@@ -16,7 +16,8 @@
 
 enum {
     TENANTS = 100 * 1000,
-    LOOKUPS = 2000 * 1000,
+    LOOKUPS = 100 * 1000, /* of a round */
+    ROUNDS = 20,
     CHANGES = 10 * 1000,
     NOW_US = 1000 * 1000,
     FIELD_BYTES = 64,
@@ -86,7 +87,8 @@ static size_t bytes_taken(void)
     return info.arena + info.hblkhd;
 }
 
-static double lookup_ns(struct tenants *tenants)
+/* The time of a lookup in one round. */
+static double round_ns(struct tenants *tenants)
 {
     struct tenants_view view;
     char plan[TENANT_PLAN_BYTES_MAX];
@@ -111,7 +113,18 @@ static double lookup_ns(struct tenants *tenants)
         fputs("bench_tenants: a tenant was not found\n", stderr);
         exit(EXIT_FAILURE);
     }
-    return (double)(found_us - written_us) * (double)NS_PER_US / (double)LOOKUPS;
+    return ((double)found_us - (double)written_us) * (double)NS_PER_US / (double)LOOKUPS;
+}
+
+/* The fastest of several rounds: what else the machine does can only add to the time. */
+static double lookup_ns(struct tenants *tenants)
+{
+    double least = round_ns(tenants);
+    for (size_t i = 1; i < ROUNDS; i++) {
+        const double ns = round_ns(tenants);
+        least = ns < least ? ns : least;
+    }
+    return least;
 }
 
 int main(void)

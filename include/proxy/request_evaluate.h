@@ -14,6 +14,7 @@
 #include "base/address.h"
 #include "base/memory.h"
 #include "base/span.h"
+#include "geo/cache.h"
 #include "http/head.h"
 #include "http/target.h"
 #include "policy/jwt_provider.h"
@@ -68,6 +69,7 @@ struct evaluation_context {
     bool takes_given_token;
     const struct given_token *given_token;
     const struct geo_facts *given_geo; /* of the client; NULL: the policy's databases are asked */
+    struct geo_cache *geo_cache;       /* of these databases; NULL: none */
     bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
 };
 

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/span.h"
+#include "geo/cache.h"
 #include "net/loop.h"
 #include "policy/policy.h"
 #include "proxy/core/proxy_env.h"
@@ -79,6 +80,7 @@ struct exchange_config {
     struct timeout_queue download_check_timeouts; /* the same, while a client keeps a server */
 
     struct key_hashes key_hashes; /* under the policy's secret */
+    struct geo_cache geo_cache;   /* of the policy's databases */
     struct list slot_holders;     /* struct slot_holder */
 };
 

@@ -262,6 +262,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
         .own_name = via_name(exchange->env->via),
         .verifier = policy->n_providers > 0 ? exchange->env->verifier : NULL,
         .store = exchange->config->store,
+        .geo_cache = &exchange->config->geo_cache,
         .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;

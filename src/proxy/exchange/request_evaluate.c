@@ -35,8 +35,12 @@ static NEVER_INLINE void find_geo(const struct evaluation_context *context,
 {
     if (context->given_geo != NULL) {
         view->geo = *context->given_geo;
-    } else {
+    } else if (context->geo_cache == NULL ||
+               !geo_cache_find(context->geo_cache, &view->client, &view->geo)) {
         policy_find_geo(context->admission.policy, &view->client, &view->geo);
+        if (context->geo_cache != NULL) {
+            geo_cache_put(context->geo_cache, &view->client, &view->geo);
+        }
     }
 }
 
