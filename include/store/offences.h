@@ -1,6 +1,7 @@
 /* Offences: denials, and answers that limits count, of keys of limits that ban. One table in memory
- * per process, shared by its workers, with room for OFFENCE_KEYS keys; of a full set the key that
- * was seen least recently gives way, one without strikes first.
+ * per process, shared by its workers, with room for OFFENCE_KEYS keys. Of a full set a key that is
+ * only served gives way first, then the one with the fewest offences, those with strikes last; of
+ * several that one which was seen least recently.
  *
  * An offence is counted in a period that starts with the first one of its key, so a key is never
  * banned for fewer than ban_terms.after within one period.
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/span.h"
@@ -27,6 +29,13 @@ enum {
     OFFENCE_MEMORY_US = 600 * 1000 * 1000, /* how long a key counts as served */
     OFFENCE_WRONG_US = 1000 * 1000, /* how long a limit that is found wrong is taken for it */
     OFFENCE_MINUTE_US = 60 * 1000 * 1000,
+};
+
+/* Whom something is noted of. */
+struct offence_key {
+    struct span limit; /* its name */
+    struct span key;
+    const struct address *client; /* who sent the request */
 };
 
 enum offence_result {
@@ -45,16 +54,18 @@ void offences_free(struct offences *offences); /* NULL is a no-op */
 /* Before the first key: let the same keys give way in every run. Not where clients choose keys. */
 void offences_make_repeatable(struct offences *offences);
 
-/* Count an offence of @key of @limit, its name, at @now_us (monotonic). At most @bans_per_minute
- * bans are due in a minute of the process, and none of a limit while more than a fifth of the keys
- * that it has served within OFFENCE_MEMORY_US, if they are OFFENCE_SERVED_MIN or more, had at least
- * half of the offences that ban. Any thread. */
+/* Count an offence of @who at @now_us (monotonic). At most @bans_per_minute bans of a limit are due
+ * in a minute of the process, and none of a limit while more than a fifth of the keys that it has
+ * served within OFFENCE_MEMORY_US, if they are OFFENCE_SERVED_MIN or more, had at least half of the
+ * offences that ban, and they come from more than a fifth of the networks (/24 of IPv4, /48 of
+ * IPv6) that all of these come from: whoever has many keys or addresses in one network is no fifth
+ * of the clients. Any thread. */
 MUST_USE enum offence_result offences_note(struct offences *offences, const struct ban_terms *terms,
-                                           struct span limit, struct span key,
-                                           uint32_t bans_per_minute, uint64_t now_us);
+                                           const struct offence_key *who, uint32_t bans_per_minute,
+                                           uint64_t now_us);
 
-/* @key of @limit has got a good answer. Any thread. */
-void offences_note_served(struct offences *offences, struct span limit, struct span key,
+/* @who has got a good answer. Any thread. */
+void offences_note_served(struct offences *offences, const struct offence_key *who,
                           uint64_t now_us);
 
 /* Add a strike to @key of @limit, whose identity has @hash. Returns its number, from 1; *length_ms

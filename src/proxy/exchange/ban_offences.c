@@ -46,6 +46,7 @@ void ban_offences_note(const struct ban_offences *offences, const struct admissi
     for (size_t i = 0; i < decision->n_charges; i += n_rates) {
         const struct limit_rule *rule = admission->rules[i];
         const struct span key = admission->charges[i].key;
+        const struct offence_key who = {rule->name, key, offences->client};
         bool is_denied;
         n_rates = count_rates(admission, i, &is_denied);
         if (rule->ban.after == 0 || !is_own(offences, rule, key)) {
@@ -53,11 +54,11 @@ void ban_offences_note(const struct ban_offences *offences, const struct admissi
         }
         if (is_denied || (decision->allowed && settlement_is_charged_answer(rule, outcome))) {
             offences->on_offence(offences->context, rule, key,
-                                 offences_note(counts, &rule->ban, rule->name, key,
+                                 offences_note(counts, &rule->ban, &who,
                                                offences->policy->max.bans_per_minute,
                                                offences->now_us));
         } else if (decision->allowed && is_served(outcome)) {
-            offences_note_served(counts, rule->name, key, offences->now_us);
+            offences_note_served(counts, &who, offences->now_us);
         }
     }
 }

@@ -34,9 +34,32 @@ static void stop(void)
     offences_free(offences);
 }
 
+/* Of @network, a /24. */
+static struct address address_in(unsigned network)
+{
+    const uint8_t bytes[4] = {10, (uint8_t)(network >> 8), (uint8_t)network, 7};
+    return address_of_bytes(ADDRESS_IPV4, bytes);
+}
+
+static enum offence_result note_from(unsigned network, struct span key, uint64_t now_us)
+{
+    const struct address client = address_in(network);
+    const struct offence_key who = {LIMIT, key, &client};
+    return offences_note(offences, &TERMS, &who, MANY, now_us);
+}
+
+static enum offence_result note(struct offences *table, const struct ban_terms *terms,
+                                struct span limit, struct span key, uint32_t bans_per_minute,
+                                uint64_t now_us)
+{
+    const struct address client = address_in(0);
+    const struct offence_key who = {limit, key, &client};
+    return offences_note(table, terms, &who, bans_per_minute, now_us);
+}
+
 static enum offence_result offend(struct span key, uint64_t now_us)
 {
-    return offences_note(offences, &TERMS, LIMIT, key, MANY, now_us);
+    return note(offences, &TERMS, LIMIT, key, MANY, now_us);
 }
 
 /* The key of client @i; valid until the next call. */
@@ -48,6 +71,14 @@ static struct span client(unsigned i)
     return text_span(&text);
 }
 
+/* Client @i, from @network, has got a good answer. */
+static void note_served(struct span limit, unsigned i, unsigned network, uint64_t now_us)
+{
+    const struct address address = address_in(network);
+    const struct offence_key who = {limit, client(i), &address};
+    offences_note_served(offences, &who, now_us);
+}
+
 /* --- counting --- */
 
 START_TEST(a_repeatable_table_forgets_the_same_keys_each_time)
@@ -57,7 +88,7 @@ START_TEST(a_repeatable_table_forgets_the_same_keys_each_time)
         ck_assert_int_eq(offences_new(&tables[i]), STATUS_OK);
         offences_make_repeatable(tables[i]);
         for (unsigned j = 0; j < 4 * 2 * OFFENCE_KEYS; j++) {
-            ck_assert_int_eq(offences_note(tables[i], &TERMS, LIMIT, client(j / 2), MANY, j),
+            ck_assert_int_eq(note(tables[i], &TERMS, LIMIT, client(j / 2), MANY, j),
                              OFFENCE_COUNTED);
         }
     }
@@ -65,8 +96,8 @@ START_TEST(a_repeatable_table_forgets_the_same_keys_each_time)
     for (unsigned j = 3 * OFFENCE_KEYS; j < 4 * OFFENCE_KEYS; j++) {
         enum offence_result results[2];
         for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
-            results[i] = offences_note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
-            results[i] = offences_note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
+            results[i] = note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
+            results[i] = note(tables[i], &TERMS, LIMIT, client(j), MANY, SECOND_US);
         }
         ck_assert_int_eq(results[0], results[1]);
         n_forgotten += results[0] == OFFENCE_COUNTED;
@@ -118,8 +149,7 @@ START_TEST(limits_and_keys_are_counted_apart)
     for (unsigned i = 0; i < 3; i++) {
         ck_assert_int_eq(offend(KEY, 0), OFFENCE_COUNTED);
         ck_assert_int_eq(offend(client(1), 0), OFFENCE_COUNTED);
-        ck_assert_int_eq(offences_note(offences, &TERMS, SPAN("other"), KEY, MANY, 0),
-                         OFFENCE_COUNTED);
+        ck_assert_int_eq(note(offences, &TERMS, SPAN("other"), KEY, MANY, 0), OFFENCE_COUNTED);
     }
     ck_assert_int_eq(offend(KEY, 0), OFFENCE_BANS);
 }
@@ -131,8 +161,7 @@ START_TEST(the_table_is_bounded)
     unsigned n_bans = 0;
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < 3 * OFFENCE_KEYS; i++) {
-            n_bans += offences_note(offences, &hasty, LIMIT, client(i), UINT32_MAX, i % 2) ==
-                      OFFENCE_BANS;
+            n_bans += note(offences, &hasty, LIMIT, client(i), UINT32_MAX, i % 2) == OFFENCE_BANS;
         }
     }
     ck_assert_uint_lt(n_bans, OFFENCE_KEYS);
@@ -140,6 +169,30 @@ START_TEST(the_table_is_bounded)
     ck_assert_int_eq(offend(KEY, 2 * OFFENCE_MINUTE_US), OFFENCE_COUNTED);
     ck_assert_int_eq(offend(KEY, 2 * OFFENCE_MINUTE_US), OFFENCE_COUNTED);
     ck_assert_int_eq(offend(KEY, 2 * OFFENCE_MINUTE_US), OFFENCE_BANS);
+}
+END_TEST
+
+START_TEST(keys_that_are_only_served_give_way_to_offenders)
+{
+    for (unsigned i = 0; i < TERMS.after - 1; i++) {
+        ck_assert_int_eq(offend(KEY, i), OFFENCE_COUNTED);
+        for (unsigned j = 0; j < 4 * OFFENCE_KEYS; j++) {
+            note_served(SPAN("other"), j, j, i);
+        }
+    }
+    ck_assert_int_eq(offend(KEY, TERMS.after), OFFENCE_BANS);
+}
+END_TEST
+
+START_TEST(keys_with_fewer_offences_give_way)
+{
+    for (unsigned i = 0; i < TERMS.after - 1; i++) {
+        ck_assert_int_eq(offend(KEY, 0), OFFENCE_COUNTED);
+    }
+    for (unsigned i = 0; i < 4 * OFFENCE_KEYS; i++) {
+        ck_assert_int_eq(offend(client(i), 1), OFFENCE_COUNTED);
+    }
+    ck_assert_int_eq(offend(KEY, 2), OFFENCE_BANS);
 }
 END_TEST
 
@@ -199,19 +252,33 @@ START_TEST(bans_of_a_minute_are_bounded)
 {
     const struct ban_terms hasty = {.after = 1, .factor = 1, .period_us = SECOND_US};
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert_int_eq(offences_note(offences, &hasty, LIMIT, client(i), 3, 0), OFFENCE_BANS);
+        ck_assert_int_eq(note(offences, &hasty, LIMIT, client(i), 3, 0), OFFENCE_BANS);
     }
-    ck_assert_int_eq(offences_note(offences, &hasty, LIMIT, client(4), 3, OFFENCE_MINUTE_US - 1),
+    ck_assert_int_eq(note(offences, &hasty, LIMIT, client(4), 3, OFFENCE_MINUTE_US - 1),
                      OFFENCE_TOO_MANY);
-    ck_assert_int_eq(offences_note(offences, &hasty, LIMIT, client(4), 3, OFFENCE_MINUTE_US),
-                     OFFENCE_BANS);
+    ck_assert_int_eq(note(offences, &hasty, LIMIT, client(4), 3, OFFENCE_MINUTE_US), OFFENCE_BANS);
+}
+END_TEST
+
+START_TEST(each_limit_has_its_own_bans_of_a_minute)
+{
+    const struct ban_terms hasty = {.after = 1, .factor = 1, .period_us = SECOND_US};
+    char name[16];
+    for (unsigned i = 0; i < 300; i++) {
+        struct text limit = text_of(name, sizeof(name));
+        text_add_u64(&limit, i);
+        ck_assert_int_eq(note(offences, &hasty, text_span(&limit), KEY, 1, 0), OFFENCE_BANS);
+        ck_assert_int_eq(note(offences, &hasty, text_span(&limit), KEY, 1, 1), OFFENCE_TOO_MANY);
+    }
+    ck_assert_int_eq(note(offences, &hasty, SPAN("0"), KEY, 1, 2), OFFENCE_TOO_MANY);
+    ck_assert_int_eq(note(offences, &hasty, SPAN("0"), KEY, 1, OFFENCE_MINUTE_US), OFFENCE_BANS);
 }
 END_TEST
 
 static void serve(unsigned n, uint64_t now_us)
 {
     for (unsigned i = 0; i < n; i++) {
-        offences_note_served(offences, LIMIT, client(i), now_us);
+        note_served(LIMIT, i, i, now_us);
     }
 }
 
@@ -220,7 +287,7 @@ static unsigned offend_in_turn(unsigned n, uint64_t now_us)
 {
     unsigned n_bans = 0;
     for (unsigned i = 0; i < n * TERMS.after; i++) {
-        n_bans += offend(client(i % n), now_us) == OFFENCE_BANS;
+        n_bans += note_from(i % n, client(i % n), now_us) == OFFENCE_BANS;
     }
     return n_bans;
 }
@@ -244,6 +311,34 @@ START_TEST(a_fifth_of_those_served_may_be_banned)
 }
 END_TEST
 
+START_TEST(many_keys_of_one_network_are_not_a_fifth_of_the_clients)
+{
+    unsigned n_bans = 0;
+    serve(100, 0);
+    for (unsigned i = 200; i < 400; i++) { /* two thirds of the keys, from one network */
+        note_served(LIMIT, i, 5, 0);
+    }
+    for (unsigned i = 200; i < 400; i++) {
+        for (unsigned j = 0; j < TERMS.after; j++) {
+            n_bans += note_from(5, client(i), 1) == OFFENCE_BANS;
+        }
+    }
+    ck_assert_uint_eq(n_bans, 200);
+}
+END_TEST
+
+START_TEST(keys_of_one_network_are_judged_by_their_number_where_there_is_no_other)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        note_served(LIMIT, i, 0, 0);
+    }
+    for (unsigned i = 0; i < 21 * TERMS.after; i++) {
+        const enum offence_result result = note_from(0, client(i % 21), 1);
+        ck_assert_int_ne(result, OFFENCE_BANS);
+    }
+}
+END_TEST
+
 START_TEST(fewer_than_a_hundred_say_nothing)
 {
     serve(99, 0);
@@ -261,7 +356,7 @@ END_TEST
 START_TEST(those_whom_another_limit_serves_do_not_count)
 {
     for (unsigned i = 0; i < 100; i++) {
-        offences_note_served(offences, SPAN("other"), client(i), 0);
+        note_served(SPAN("other"), i, i, 0);
     }
     ck_assert_uint_eq(offend_in_turn(100, SECOND_US), 100);
 }
@@ -289,13 +384,18 @@ int main(void)
     tcase_add_test(tcase, a_clock_that_steps_back_neither_bans_nor_forgets);
     tcase_add_test(tcase, limits_and_keys_are_counted_apart);
     tcase_add_test(tcase, the_table_is_bounded);
+    tcase_add_test(tcase, keys_that_are_only_served_give_way_to_offenders);
+    tcase_add_test(tcase, keys_with_fewer_offences_give_way);
     tcase_add_test(tcase, a_repeatable_table_forgets_the_same_keys_each_time);
     tcase_add_test(tcase, strikes_grow_until_they_are_forgotten);
     tcase_add_test(tcase, strikes_of_a_key_that_is_lifted_are_forgotten);
     tcase_add_test(tcase, strikes_with_the_largest_numbers_do_not_overflow);
     tcase_add_test(tcase, bans_of_a_minute_are_bounded);
+    tcase_add_test(tcase, each_limit_has_its_own_bans_of_a_minute);
     tcase_add_test(tcase, a_limit_that_is_wrong_bans_nobody);
     tcase_add_test(tcase, a_fifth_of_those_served_may_be_banned);
+    tcase_add_test(tcase, many_keys_of_one_network_are_not_a_fifth_of_the_clients);
+    tcase_add_test(tcase, keys_of_one_network_are_judged_by_their_number_where_there_is_no_other);
     tcase_add_test(tcase, fewer_than_a_hundred_say_nothing);
     tcase_add_test(tcase, those_who_were_served_long_ago_do_not_count);
     tcase_add_test(tcase, those_whom_another_limit_serves_do_not_count);
