@@ -230,6 +230,21 @@ def test_bans_of_a_minute_are_bounded(start_proxy):
     assert "more keys are to be banned than max.bans_per_minute says" in proxy.sluice.stderr()
 
 
+@pytest.mark.parametrize("in_redis", [False, True])
+def test_limits_leave_a_quarter_of_the_room_to_operators(start, start_redis, tmp_path, in_redis):
+    policy = POLICY.replace("bans_per_minute: 5", "bans: 4").replace("for: 1s", "for: 1h")
+    proxy = Proxy(start, tmp_path, 0, at(start_redis()) if in_redis else LOCAL, policy)
+    for i in range(4):
+        for _ in range(8):
+            ask(proxy, "/login", client=f"192.0.2.{i}")
+        until(lambda: counted(proxy, "set") + counted(proxy, "failed") == i + 1, "its ban")
+    assert (counted(proxy, "set"), counted(proxy, "failed")) == (3, 1)
+    assert "bans and exemptions take three quarters of max.bans" in proxy.sluice.stderr()
+    assert ctl(proxy.place, "ban", "login", "192.0.2.9", "10m").returncode == 0
+    await_bans(proxy, 4)
+    assert ctl(proxy.place, "ban", "login", "192.0.2.10", "10m").returncode != 0, "now it is full"
+
+
 def test_nobody_is_banned_for_what_others_do(start_proxy):
     """Clients without the key share a counter; those of a trusted proxy that names none, its address."""
     proxy = start_proxy(LOCAL)

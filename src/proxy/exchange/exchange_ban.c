@@ -79,7 +79,8 @@ static void finish(struct setting *setting)
         if (is_log_due(BAN_HAS_FAILED, clock_monotonic_us())) {
             log_warn(MODULE, "a key cannot be banned", "limit=%.*s err=\"%s\"",
                      SPAN_ARGS(growth->limit),
-                     growth->status == STATUS_FULL ? "there are as many bans as max.bans says"
+                     growth->status == STATUS_FULL ? "bans and exemptions take three quarters of "
+                                                     "max.bans: the rest is for operators"
                                                    : status_text(growth->status));
         }
     }

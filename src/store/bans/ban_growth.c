@@ -12,6 +12,14 @@ enum { REPLY_HAS_ONE = -1, REPLY_FULL = -3 };
 
 static const struct span STRIKE = {", strike ", 9};
 
+/* How many bans and exemptions there may be for a limit to set one: the last quarter of the room is
+ * kept for operators, whom clients with many keys must not shut out. */
+static size_t room_of(const struct ban_growth *growth)
+{
+    const size_t n_max = bans_count(growth->bans).n_max;
+    return n_max - n_max / 4;
+}
+
 /* --- in this process --- */
 
 static enum status put(struct ban_growth *growth, uint64_t now_us)
@@ -52,6 +60,9 @@ static enum status make_here(struct ban_growth *growth, uint64_t now_us)
     }
     if (is_set) {
         return STATUS_NOT_FOUND;
+    }
+    if (!growth->terms.shadow && bans_count(growth->bans).n >= room_of(growth)) {
+        return STATUS_FULL;
     }
     growth->strike = offences_strike(bans_offences(growth->bans), &growth->terms, growth->limit,
                                      growth->identity, growth->hash, now_us, &growth->length_ms);
@@ -132,7 +143,7 @@ enum store_outcome ban_growth_start(struct ban_growth *growth, uint64_t now_us)
     operation->words[2] = add_field(&text, growth);
     operation->words[3] = add_terms(&text, &growth->terms);
     operation->words[4] = add_rest(&text, growth);
-    operation->words[5] = table_word_number(&text, bans_count(growth->bans).n_max);
+    operation->words[5] = table_word_number(&text, room_of(growth));
     if (text.truncated) {
         growth->status = STATUS_TOO_LARGE;
         return STORE_ANSWERED;

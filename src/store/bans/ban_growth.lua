@@ -8,7 +8,7 @@ ARGV   1 the channel
        3 the length of the first ban (ms), how many times longer each further one is, the longest
          (ms), and how long strikes are remembered after a ban (ms)
        4 the rest of the value, up to the number of the strike
-       5 how many there may be
+       5 how many there may be for a further one
 Reply  1 the number of the strike; -1: the key has a ban or an exemption, -3: there are too many
        2 how long the ban holds (ms) ]]
 local time = redis.call('TIME')
