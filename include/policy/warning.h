@@ -42,6 +42,7 @@
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that any client can set")        \
     X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no client can have")                       \
     X(LONE_FINGERPRINT, "lone-fingerprint", "a limit that counts by client.ja4 alone")             \
+    X(NAMED_VICTIM, "named-victim", "a ban of keys that clients can send for one another")         \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_ALL, "trusts-all", "trusted_proxies that contain every address")                      \
     X(MISSING_PROXIES, "missing-proxies", "client.ip on a public address without trusted_proxies") \

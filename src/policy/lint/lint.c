@@ -39,6 +39,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_spoofable_addresses},
         {.check_rule = lint_unreachable_plans},
         {.check_rule = lint_lone_fingerprints},
+        {.check_rule = lint_named_victims},
         {.check = lint_narrow_prefixes},
         {.check = lint_trusts_all},
         {.check = lint_missing_proxies},

@@ -58,6 +58,8 @@ void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
                         const struct spec_limit *spec);
 void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
                             const struct spec_limit *spec);
+void lint_named_victims(struct lint *lint, const struct limit_rule *rule,
+                        const struct spec_limit *spec);
 void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec);
 void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,

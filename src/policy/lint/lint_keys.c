@@ -220,6 +220,43 @@ void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
     }
 }
 
+/* --- bans of others --- */
+
+/* Whether a client can send this value for another client, whom it names. Credentials and cookies
+ * are taken for secrets. */
+static bool names_anybody(const struct key_term *term)
+{
+    const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
+    return origin == KEY_FROM_QUERY || (origin == KEY_FROM_HEADER && !term->is_credentials);
+}
+
+/* Whether @part can be said for any other client, or says nothing of who it is. */
+static bool can_be_said(const struct key_part *part)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        if (names_anybody(&part->terms[i]) || key_source_is_shared(part->terms[i].source)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lint_named_victims(struct lint *lint, const struct limit_rule *rule,
+                        const struct spec_limit *spec)
+{
+    bool can_be_named = rule->ban.after > 0 && !rule->ban.shadow;
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        can_be_named = can_be_named && can_be_said(&rule->key.parts[i]);
+    }
+    if (can_be_named) {
+        node_warn(lint->diags, spec->ban.position.node, WARNING_NAMED_VICTIM,
+                  "limit \"%.*s\" bans keys that clients send: whoever knows or guesses that of "
+                  "another client has it banned; put client.ip beside it in the key, unless it is "
+                  "a secret",
+                  SPAN_ARGS(rule->name));
+    }
+}
+
 /* --- prefixes that are too narrow --- */
 
 /* Whether clients of the IPv6 internet can connect to @listener: all of its addresses, or one. */

@@ -465,6 +465,30 @@ static const struct {
     {"lone-fingerprint", 0,
      "limits: {a: {key: [client.ja4, client.ip], rate: 1/s}}\n"
      "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 1,
+     "limits: {a: {key: 'query.user', rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 1,
+     "limits: {a: {key: 'header.x-user | client.ip', rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 1,
+     "limits: {a: {key: [path, query.user], rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 0,
+     "limits: {a: {key: [query.user, client.ip], rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 0,
+     "limits: {a: {key: 'header.authorization', rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 0,
+     "limits: {a: {key: 'cookie.sid', rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 0,
+     "limits: {a: {key: 'client.ip', rate: 1/s, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
+    {"named-victim", 0, /* it bans nobody */
+     "limits: {a: {key: query.user, rate: 1/s, ban: {after: 9/1h, shadow: true}}}\n"
+     "routes: [{limits: [a], upstream: u}]\n"},
     {"unreachable-plan", 1,
      "limits: {a: {key: client.ip, rate: 1/s, plans: {b: 2/s}, plan: header.x-plan}}\n"
      "routes: [{limits: [a], upstream: u}]\n"},
