@@ -69,6 +69,24 @@ def test_a_limit_that_has_others_beside_it_is_the_scripts(with_cell):
     assert calls(redis, "evalsha") == 1
 
 
+def test_a_second_cookie_of_the_same_name_opens_no_second_count(start_redis, start):
+    redis = start_redis("--loadmodule", MODULE)
+    proxy = start(f"""
+        workers: 1
+        store: {{redis: "{redis.url}", redis_cell: true, deadline: 10s, on_failure: deny}}
+        limits: {{session: {{key: cookie.sid, algorithm: gcra, rate: 3/hour}}}}
+        routes: [{{limits: [session], respond: {{status: 204}}}}]
+    """)
+    until(lambda: "link up" in proxy.stderr(), "Redis")
+
+    def ask(cookies):
+        return proxy.ask(fields=[("Cookie", cookies)]).status
+
+    assert [ask("sid=real") for _ in range(4)] == [204, 204, 204, 429]
+    assert [ask(f"sid=real; sid=other{i}") for i in range(4)] == [429] * 4
+    assert not [key for key in redis.keys() if key.endswith(b":cell")]
+
+
 def test_where_redis_cell_is_not_the_script_decides_and_the_log_says_so_once(start_redis, start):
     redis = start_redis()
     proxy = start(POLICY.format(url=redis.url))

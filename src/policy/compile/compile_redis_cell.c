@@ -1,9 +1,10 @@
 /* Finds the limits that CL.THROTTLE decides: gcra limits that it can express, whose charges are
- * never corrected, and that are the only limit on each of their routes. A limit that is alone on
- * one route but not on another would be counted twice. */
+ * never corrected, whose key has one value in each request, and that are the only limit on each of
+ * their routes. A limit that is alone on one route but not on another would be counted twice. */
 
 #include "limit/script_source.h"
 #include "policy/compile/compile.h"
+#include "policy/key.h"
 #include "policy/load/node.h"
 
 enum { PROBLEM_BYTES_MAX = 128 };
@@ -34,7 +35,8 @@ static void ask_route(const struct policy *policy, const struct route *route,
     }
 }
 
-/* Why @rule itself is excluded, or NULL. */
+/* Why @rule itself is excluded, or NULL. The two states know nothing of each other: what differs
+ * between requests must never choose between them. gcra has no plans. */
 static const char *misfit_of(const struct limit_rule *rule)
 {
     if (rule->n_limits > 1) {
@@ -42,6 +44,9 @@ static const char *misfit_of(const struct limit_rule *rule)
     }
     if (rule->charge_on.is_said || rule->refund_on.is_said) {
         return "answers decide what it charges";
+    }
+    if (key_may_have_several(&rule->key)) {
+        return "its key may have several values";
     }
     return cl_throttle_misfit(&rule->limits[0]);
 }

@@ -12,6 +12,8 @@
 #define HEAD "listen: 127.0.0.1:0\nupstreams: {api: {servers: 'http://127.0.0.1:1'}}\n"
 #define ON "store: {redis: 'redis://a', redis_cell: true}\n"
 #define ONE(said) HEAD ON "limits: {one: {key: global, algorithm: gcra, " said "}}\n"
+#define BY_KEY(key) HEAD ON "limits: {one: {algorithm: gcra, rate: 30/minute, key: " key "}}\n" LONE
+#define SEVERAL_VALUES "limit \"one\" is not decided by redis-cell: its key may have several values"
 #define LONE "routes: [{limits: [one], upstream: api}]\n"
 
 /* The first limit of each is looked at. */
@@ -40,6 +42,11 @@ static const struct {
      "limit \"one\" is not decided by redis-cell: it has several rates"},
     {ONE("rate: 5/500ms") LONE, false,
      "limit \"one\" is not decided by redis-cell: its period is no whole number of seconds"},
+    {BY_KEY("cookie.sid, duplicates: refuse"), true, NULL},
+    {BY_KEY("header.x-user"), true, NULL},
+    {BY_KEY("cookie.sid"), false, SEVERAL_VALUES},
+    {BY_KEY("header.x-user, duplicates: each"), false, SEVERAL_VALUES},
+    {BY_KEY("[client.ip, 'header.x-user | cookie.sid']"), false, SEVERAL_VALUES},
     {HEAD ON "limits: {one: {key: global, algorithm: gcra, rate: 30/minute}, "
              "two: {key: global, rate: 1/s}}\n"
              "routes: [{match: {path: /a}, limits: [one], upstream: api}, "
