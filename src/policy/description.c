@@ -164,8 +164,7 @@ static struct span find_secret(const struct value_type *type, const struct node 
         secret = find_password(written);
     } else if (type->has_query) {
         secret = find_query(written);
-    } else if (type->is_secret ||
-               ((type == &VALUE_HEADER || type == &VALUE_PARAMETER) && !value_is_switch(node))) {
+    } else if (type->is_secret || (type->is_matched && !value_is_switch(node))) {
         secret = written;
     }
     if (secret.len == 0 || is_reference(secret)) {

@@ -82,8 +82,16 @@ static bool parse_word(const struct value_input *input, int *value)
 
 /* --- one value --- */
 
-/* Report `KEY "VALUE": PROBLEM`. For a value from the environment neither value nor problem is
- * shown, because the problem may quote it. */
+/* Whether @node, which is written in the file, holds nothing that may be a secret: readers of
+ * GET /v1/policy/check see messages. */
+static bool is_quotable(const struct value_type *type, const struct node *node)
+{
+    const bool has_query = type->has_query && span_find(node->written, '?') < node->written.len;
+    return !type->is_secret && !type->is_matched && !has_query;
+}
+
+/* Report `KEY "VALUE": PROBLEM`, or without the value. For a value from the environment neither
+ * value nor problem is shown, because the problem may quote it. */
 static void report_value(struct section_reader *reader, const char *key,
                          const struct value_type *type, const struct node *node,
                          const struct text *problem)
@@ -91,7 +99,7 @@ static void report_value(struct section_reader *reader, const char *key,
     char buffer[2 * PROBLEM_BYTES_MAX];
     struct text message = text_of(buffer, sizeof(buffer));
     text_add(&message, span_of_text(key));
-    if (node->expanded || !type->is_secret) {
+    if (node->expanded || is_quotable(type, node)) {
         text_add_literal(&message, " ");
         quote_write(&message, node->written);
     }

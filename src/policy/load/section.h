@@ -86,8 +86,9 @@ struct value_type {
     const char *const *words;
     enum value_form form; /* for schemas, as is the pattern */
     const char *pattern;  /* of texts, a regular expression of ECMA-262; NULL: none */
-    bool is_secret;       /* messages do not quote it */
-    bool has_query;       /* what follows "?" may be a secret: descriptions do not tell it */
+    bool is_secret;       /* neither messages nor descriptions tell it */
+    bool is_matched;      /* likewise, except true and false in descriptions */
+    bool has_query;       /* likewise with a "?"; descriptions tell what is before it */
     const struct section *section;
 };
 

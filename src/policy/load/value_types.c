@@ -535,7 +535,19 @@ const struct value_type VALUE_ANSWER_FIELD = {
     .has_node = true,
     .parse = parse_field,
 };
-const struct value_type VALUE_HEADER =
-    VALUE_STRING_TYPE("a header's value, true or false", check_field_value);
-const struct value_type VALUE_PARAMETER =
-    VALUE_STRING_TYPE("a parameter's value, true or false", check_parameter);
+const struct value_type VALUE_HEADER = {
+    .kind = VALUE_STRING,
+    .noun = "a header's value, true or false",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .check = check_field_value,
+    .is_matched = true,
+};
+const struct value_type VALUE_PARAMETER = {
+    .kind = VALUE_STRING,
+    .noun = "a parameter's value, true or false",
+    .bytes = sizeof(struct spec_text),
+    .has_node = true,
+    .check = check_parameter,
+    .is_matched = true,
+};

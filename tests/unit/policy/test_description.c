@@ -243,6 +243,36 @@ START_TEST(no_value_of_a_header_or_query_is_told)
 }
 END_TEST
 
+/* With it, a value is longer than MATCH_VALUE_BYTES_MAX. */
+#define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define LONG LONG_64 LONG_64 LONG_64 LONG_64
+
+static const char *const BAD_SECRETS[] = {
+    "routes: [{match: {header: {x-pass: \"hush\\x01\"}}, respond: {status: 204}}]\n",
+    "routes: [{match: {header: {x-pass: [a, \"hush\\x01\"]}}, respond: {status: 204}}]\n",
+    "routes: [{match: {query: {k: hush" LONG "}}, respond: {status: 204}}]\n",
+    "routes: [{respond: {status: 204}, response: {set: {x-jwt: \"hush\\x01\"}}}]\n",
+    "upstreams: {a: {servers: 'http://127.0.0.1:1', health: {path: 'h?token=hush'}}}\n"
+    "routes: [{upstream: a}]\n",
+};
+
+START_TEST(messages_do_not_quote_what_descriptions_do_not_tell)
+{
+    char yaml[1024];
+    struct diags diags;
+    struct policy *policy = NULL;
+    snprintf(yaml, sizeof(yaml), "listen: 127.0.0.1:0\n%s", BAD_SECRETS[_i]);
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_ne(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
+    ck_assert_uint_gt(diags.n_errors, 0);
+    for (size_t i = 0; i < diags.n_items; i++) {
+        ck_assert_msg(strstr(diags.items[i].text, "hush") == NULL, "%s", diags.items[i].text);
+    }
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
 START_TEST(fields_of_own_answers_are_printed)
 {
     static const char YAML[] =
@@ -275,6 +305,8 @@ int main(void)
     tcase_add_test(cases, a_url_loses_its_password_alone);
     tcase_add_test(cases, no_query_of_a_url_is_told);
     tcase_add_test(cases, no_value_of_a_header_or_query_is_told);
+    tcase_add_loop_test(cases, messages_do_not_quote_what_descriptions_do_not_tell, 0,
+                        (int)ARRAY_LEN(BAD_SECRETS));
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
