@@ -173,6 +173,7 @@ def test_check_and_tests_of_policies_know_it(authority, start_redis, tmp_path):
     path.write_text(policy(authority, start_redis()))
     said = command("check", str(path)).stderr
     assert said.count("[lone-fingerprint]") == 1 and 'limit "program" counts by client.ja4 alone' in said
+    assert "give the route a limit by client.ip too" in said
     said = command("explain", "--ja4", "t13d1516h2_8daaf6152771_e5627efa2ab1", str(path), "GET", "https://one.test/")
     assert "client.ja4=t13d1516h2_8daaf6152771_e5627efa2ab1" in said.stdout
     tests = tmp_path / "tests.yaml"

@@ -214,8 +214,8 @@ void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
         node_warn(
             lint->diags, spec->key.node, WARNING_LONE_FINGERPRINT,
             "limit \"%.*s\" counts by client.ja4 alone: all users of a browser share one, and "
-            "a client can send another; put client.ip or client.asn beside it, as "
-            "[client.ja4, client.ip]",
+            "a client can send another: count by [client.ja4, client.ip], and give the route a "
+            "limit by client.ip too",
             SPAN_ARGS(rule->name));
     }
 }
