@@ -44,6 +44,8 @@ HAPROXY_TLS = " ssl crt @file@ alpn http/1.1 ssl-min-ver TLSv1.2 ciphersuites TL
 HAPROXY_HTTP2 = HAPROXY_TLS.replace("alpn ", "alpn h2,")
 SLUICE_TLS = "{address: 127.0.0.1:@port@, tls: {cert: @file@, key: @file@}}"
 SLUICE_HTTP2 = "{address: 127.0.0.1:@port@, http: 2}"  # in plain text
+# A line for each denied request too, as the others write.
+EACH_DENIED = ", denied_lines: 1000000"
 # sluice always sends X-Request-ID and Via.
 SLUICE_BARE = "request: {remove: [X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP, Forwarded]}"
 
@@ -190,9 +192,9 @@ def haproxy(at_most, period="10s", table=("ip", "src"), expire="60s", threads=1,
 
 
 def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None, workers=1,
-                  settings="", is_bare=False, listen=None):
+                  settings="", is_bare=False, listen=None, denied_lines=""):
     """The policy's text: @listen: instead of the port; @limits, each a limit's mapping, in Redis or else in the embedded store; @spent:
-    that of what lies below /spent; @settings: lines at the top; @is_bare: without a log and forwarding fields."""
+    that of what lies below /spent; @settings: lines at the top; @is_bare: without a log and forwarding fields; @denied_lines: a key of the log."""
     named = {f"limit-{number}": limit for number, limit in enumerate(limits, 1)}
     all_limits = named | ({"spent": spent} if spent else {})
     lines = [f"  {name}: {{{limit}}}\n" for name, limit in all_limits.items()]
@@ -202,7 +204,7 @@ def sluice_config(port, log, upstream_port, limits, redis_port=None, spent=None,
         listen=listen or f"127.0.0.1:{port}",
         workers=workers,
         settings=settings,
-        log="off" if is_bare else f"{{format: logfmt, to: {log}}}",
+        log="off" if is_bare else f"{{format: logfmt, to: {log}{denied_lines}}}",
         forwarded=SLUICE_BARE if is_bare else "",
         upstream_port=upstream_port,
         store=f"store: {{redis: 'redis://127.0.0.1:{redis_port}', deadline: 1s}}" if redis_port else "",
@@ -218,7 +220,7 @@ def sluice(*limits, redis=False, spent=None, **others):
         listen = _tls(SLUICE_TLS, setting, row) or (SLUICE_HTTP2 if _streams(row) else "")
         config = sluice_config(port, log_path(setting, row), setting.upstream_port, limits,
                                setting.redis_port if redis else None, spent,
-                               listen=listen.replace("@port@", str(port)), **others)
+                               listen=listen.replace("@port@", str(port)), denied_lines=EACH_DENIED, **others)
         return _start(setting, row, lambda path: [setting.sluice, "run", path], config, port)
 
     return start
