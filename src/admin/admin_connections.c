@@ -99,6 +99,35 @@ void admin_viewers_send(struct admin *admin, struct span line)
     }
 }
 
+/* The viewer at @admin_listener that may not change anything and has been there for longer than
+ * @oldest; else @oldest, which may be NULL. */
+static struct admin_connection *find_oldest(struct admin_listener *admin_listener,
+                                            struct admin_connection *oldest)
+{
+    struct list *node = admin_listener->connections.next;
+    for (; node != &admin_listener->connections; node = node->next) {
+        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
+        if (connection->state == STATE_STREAM && !connection->request.may_change &&
+            (oldest == NULL || connection->state_began_us < oldest->state_began_us)) {
+            oldest = connection;
+        }
+    }
+    return oldest;
+}
+
+bool admin_viewers_make_place(struct admin *admin)
+{
+    struct admin_connection *oldest = NULL;
+    struct list *node = admin->admin_listeners.next;
+    for (; node != &admin->admin_listeners; node = node->next) {
+        oldest = find_oldest(CONTAINER_OF(node, struct admin_listener, node), oldest);
+    }
+    if (oldest != NULL) {
+        admin_connection_end_stream(oldest);
+    }
+    return oldest != NULL;
+}
+
 void admin_connections_close(struct admin_listener *admin_listener)
 {
     while (!list_is_empty(&admin_listener->connections)) {

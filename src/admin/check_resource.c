@@ -118,7 +118,7 @@ void check_handle(struct admin_request *request)
         .context = request,
     };
     struct child *child;
-    if (admin->n_asking_children >= ADMIN_ASKING_CHILDREN_MAX) {
+    if (child_is_busy(request)) {
         child_answer_busy(request);
     } else if (child_start(&admin->children, &order, &child) != STATUS_OK) {
         child_answer_not_started(request);

@@ -146,11 +146,17 @@ void child_answer(struct admin_request *request, struct child_outcome *outcome)
     }
 }
 
+bool child_is_busy(const struct admin_request *request)
+{
+    const size_t n_max = ADMIN_ASKING_CHILDREN_MAX - (request->may_change ? 0 : 1);
+    return request->admin->n_asking_children >= n_max;
+}
+
 void child_answer_busy(struct admin_request *request)
 {
     request->retry_after_s = 1;
-    answer_problem(request, 503, "%d such questions are being answered; ask again",
-                   ADMIN_ASKING_CHILDREN_MAX);
+    answer_problem(request, 503, "%zu such questions are being answered; ask again",
+                   request->admin->n_asking_children);
 }
 
 void child_answer_not_started(struct admin_request *request)

@@ -5,6 +5,7 @@
 #define SLUICE_ADMIN_CHILD_ANSWER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "admin/child.h"
 #include "admin/request.h"
@@ -26,7 +27,11 @@ MUST_USE bool child_succeeded(struct admin_request *request, const struct child_
 /* Answer with what the child printed, which is JSON. */
 void child_answer(struct admin_request *request, struct child_outcome *outcome);
 
-/* Answer that as many children as may be answer other requests. */
+/* Whether as many children as may be answer other requests: one fewer for those who may change
+ * nothing, whose questions must not keep operators from asking. */
+bool child_is_busy(const struct admin_request *request);
+
+/* Answer that they do. */
 void child_answer_busy(struct admin_request *request);
 
 /* Answer that no child can be started. */

@@ -66,7 +66,7 @@ static enum status start(struct admin_request *request, char *const *arguments)
 void explain_handle(struct admin_request *request)
 {
     struct child_arguments arguments = {.n = 0};
-    if (request->admin->n_asking_children >= ADMIN_ASKING_CHILDREN_MAX) {
+    if (child_is_busy(request)) {
         child_answer_busy(request);
         return;
     }

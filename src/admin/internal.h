@@ -23,7 +23,8 @@
 enum {
     ADMIN_CONNECTIONS_MAX = 64, /* per listener: a flood at one does not block the others */
     ADMIN_CHANGES_MAX = 16,     /* waiting for the shared store: leaves slots for other requests */
-    ADMIN_ASKING_CHILDREN_MAX = 2,             /* child processes of requests that read */
+    ADMIN_ASKING_CHILDREN_MAX = 3,             /* child processes of requests that read, one of */
+                                               /* them kept for those who may change, too */
     ADMIN_VIEWERS_MAX = 8,                     /* of /v1/live, at all listeners */
     ADMIN_ANSWER_BYTES_MAX = 64 * 1024 * 1024, /* per listener, of all answers not read yet */
     ADMIN_ANSWER_BYTES_FREE = 64 * 1024,       /* an answer up to this size is always sent */
@@ -124,6 +125,10 @@ void admin_connections_close(struct admin_listener *admin_listener);
 /* Send @line to all viewers but those that have not taken the line before. An empty one ends
  * their answers: those that are still let in ask again. */
 void admin_viewers_send(struct admin *admin, struct span line);
+
+/* End the answer of the viewer that has been there longest of those that may change nothing. False:
+ * there is none. */
+bool admin_viewers_make_place(struct admin *admin);
 
 /* Whether a request that began under @policy is in progress at @admin_listener. */
 bool admin_connections_have_request(const struct admin_listener *admin_listener,

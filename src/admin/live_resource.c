@@ -224,7 +224,8 @@ void live_handle(struct admin_request *request)
 {
     struct admin *admin = request->admin;
     size_t bytes = 0;
-    if (admin->n_viewers >= ADMIN_VIEWERS_MAX) {
+    if (admin->n_viewers >= ADMIN_VIEWERS_MAX &&
+        !(request->may_change && admin_viewers_make_place(admin))) {
         answer_problem(request, 503, "%d viewers are connected, and no more are admitted",
                        ADMIN_VIEWERS_MAX);
         return;

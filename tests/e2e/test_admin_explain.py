@@ -99,7 +99,20 @@ def test_a_read_token_may_ask_and_a_form_may_not(proxy, admin):
     assert is_problem(admin.ask("POST", "/v1/explain", [("Content-Type", "text/plain")], body), 415)
 
 
-def test_two_are_answered_at_once_and_all_are_reaped(proxy, admin):
+def test_who_may_change_something_has_a_place_that_readers_leave(proxy, admin):
+    halted = []
+    for _ in range(2):
+        halted.append(send_and_halt(proxy, admin, [child for _, child in halted]))
+    reader = Admin(addresses(proxy, 2)[1])
+    assert is_problem(reader.ask("POST", "/v1/explain", [JSON, bearer(READ_TOKEN)], b'{"url": "/a/1"}'), 503)
+    assert admin.ask("POST", "/v1/explain", [JSON], b'{"url": "/a/1"}').status == 200
+    for client, child in halted:
+        os.kill(int(child), signal.SIGCONT)
+        assert client.read().status == 200
+        client.close()
+
+
+def test_a_few_are_answered_at_once_and_all_are_reaped(proxy, admin):
     clients = [send_explain(admin) for _ in range(12)]
     answers = [client.read() for client in clients]
     for client in clients:
@@ -116,11 +129,11 @@ def test_two_are_answered_at_once_and_all_are_reaped(proxy, admin):
     until(lambda: not children_of(proxy.process.pid), "no child to be left")
 
 
-def halt_a_child(proxy):
-    """The child that runs the command, halted before it ends; None: it has ended."""
+def halt_a_child(proxy, others):
+    """The child that runs the command, none of @others, halted before it ends; None: it has ended."""
     for child in children_of(proxy.process.pid):
         try:
-            if b"explain" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+            if child not in others and b"explain" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
                 os.kill(int(child), signal.SIGSTOP)
                 return child
         except (FileNotFoundError, ProcessLookupError):
@@ -128,13 +141,20 @@ def halt_a_child(proxy):
     return None
 
 
-def test_a_client_that_leaves_takes_its_child_with_it(proxy, admin):
-    child = None
-    while child is None:  # a child may answer before it can be halted
-        client = send_explain(admin)
+def send_and_halt(proxy, admin, others=()):
+    """A client that waits for an answer, and the child that would give it, which is halted."""
+    while True:  # a child may answer before it can be halted
+        client, child = send_explain(admin), None
         while child is None and not is_readable(client.sock, 0):
-            child = halt_a_child(proxy)
+            child = halt_a_child(proxy, others)
+        if child is not None:
+            return client, child
         client.close()
+
+
+def test_a_client_that_leaves_takes_its_child_with_it(proxy, admin):
+    client, child = send_and_halt(proxy, admin)
+    client.close()
     until(lambda: child not in children_of(proxy.process.pid), "the child to be gone", within=10)
 
 

@@ -163,6 +163,19 @@ def test_there_are_eight_viewers_and_each_that_leaves_makes_room(admin):
         viewer.close()
 
 
+def test_who_may_change_something_takes_the_place_of_the_oldest_viewer_that_may_not(admin):
+    viewers = [Viewer(admin.address) for _ in range(VIEWERS_MAX)]
+    operators = [Viewer(admin.address, [bearer()]) for _ in range(VIEWERS_MAX)]
+    assert [operator.status for operator in operators] == [200] * VIEWERS_MAX
+    for viewer in viewers:
+        while viewer.line() is not None:
+            pass
+    assert all(operator.line() is not None for operator in operators)
+    assert is_problem(admin.ask(path="/v1/live", fields=[bearer()]), 503), "all may change something now"
+    for viewer in viewers + operators:
+        viewer.close()
+
+
 def test_a_viewer_that_does_not_read_misses_lines_and_stops_nobody(admin):
     slow, quick = Viewer(admin.address), Viewer(admin.address)
     seen = [quick.line()["second"] for _ in range(4)]
