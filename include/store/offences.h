@@ -35,7 +35,8 @@ enum {
 struct offence_key {
     struct span limit; /* its name */
     struct span key;
-    const struct address *client; /* who sent the request */
+    /* Who sent the request. NULL: @key has no address, so that its clients may share a network. */
+    const struct address *client;
 };
 
 enum offence_result {
@@ -57,9 +58,9 @@ void offences_make_repeatable(struct offences *offences);
 /* Count an offence of @who at @now_us (monotonic). At most @bans_per_minute bans of a limit are due
  * in a minute of the process, and none of a limit while more than a fifth of the keys that it has
  * served within OFFENCE_MEMORY_US, if they are OFFENCE_SERVED_MIN or more, had at least half of the
- * offences that ban, and they come from more than a fifth of the networks (/24 of IPv4, /48 of
- * IPv6) that all of these come from: whoever has many keys or addresses in one network is no fifth
- * of the clients. Any thread. */
+ * offences that ban. Where keys are addresses these must come from more than a fifth of the
+ * networks (/24 of IPv4, /48 of IPv6) of all of these, too: whoever has many addresses of one
+ * network is no fifth of the clients. Any thread. */
 MUST_USE enum offence_result offences_note(struct offences *offences, const struct ban_terms *terms,
                                            const struct offence_key *who, uint32_t bans_per_minute,
                                            uint64_t now_us);

@@ -46,7 +46,8 @@ void ban_offences_note(const struct ban_offences *offences, const struct admissi
     for (size_t i = 0; i < decision->n_charges; i += n_rates) {
         const struct limit_rule *rule = admission->rules[i];
         const struct span key = admission->charges[i].key;
-        const struct offence_key who = {rule->name, key, offences->client};
+        const struct offence_key who = {rule->name, key,
+                                        rule->counts_addresses ? offences->client : NULL};
         bool is_denied;
         n_rates = count_rates(admission, i, &is_denied);
         if (rule->ban.after == 0 || !is_own(offences, rule, key)) {

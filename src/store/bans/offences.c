@@ -108,8 +108,13 @@ static struct hash128 tag_of(const struct offences *offences, struct span limit,
     return hash_table(&offences->key, text_span(&text));
 }
 
-static uint16_t network_of(const struct offences *offences, const struct address *client)
+/* A key without an address counts as a network of its own. */
+static uint16_t network_of(const struct offences *offences, const struct offender *offender,
+                           const struct address *client)
 {
+    if (client == NULL) {
+        return (uint16_t)offender->tag.low;
+    }
     const uint8_t bits = client->family == ADDRESS_IPV4 ? IPV4_NETWORK_BITS : IPV6_NETWORK_BITS;
     const struct address network = address_mask(*client, bits);
     return (uint16_t)hash_table(&offences->key, span_of((const char *)&network, sizeof(network)))
@@ -259,7 +264,7 @@ enum offence_result offences_note(struct offences *offences, const struct ban_te
     enum offence_result result = OFFENCE_COUNTED;
     pthread_mutex_lock(&offences->lock);
     struct offender *offender = find(offences, who->limit, who->key, now);
-    offender->network = network_of(offences, who->client);
+    offender->network = network_of(offences, offender, who->client);
     if (!is_within(offender->begun, terms->period_us, now)) {
         offender->begun = now;
         offender->ends = add_saturating(now, terms->period_us);
@@ -284,7 +289,7 @@ void offences_note_served(struct offences *offences, const struct offence_key *w
     pthread_mutex_lock(&offences->lock);
     struct offender *offender = find(offences, who->limit, who->key, now);
     offender->served = now;
-    offender->network = network_of(offences, who->client);
+    offender->network = network_of(offences, offender, who->client);
     pthread_mutex_unlock(&offences->lock);
 }
 

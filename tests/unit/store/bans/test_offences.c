@@ -327,6 +327,27 @@ START_TEST(many_keys_of_one_network_are_not_a_fifth_of_the_clients)
 }
 END_TEST
 
+START_TEST(keys_without_an_address_are_judged_by_their_number)
+{
+    const struct address elsewhere = address_in(9);
+    struct offence_key who = {.limit = LIMIT};
+    for (unsigned i = 0; i < 100; i++) { /* an office, by its users */
+        who.key = client(i);
+        offences_note_served(offences, &who, 0);
+    }
+    who.client = &elsewhere;
+    for (unsigned i = 100; i < 110; i++) {
+        who.key = client(i);
+        offences_note_served(offences, &who, 0);
+    }
+    who.client = NULL;
+    for (unsigned i = 0; i < 30 * TERMS.after; i++) {
+        who.key = client(i % 30);
+        ck_assert_int_ne(offences_note(offences, &TERMS, &who, MANY, 1), OFFENCE_BANS);
+    }
+}
+END_TEST
+
 START_TEST(keys_of_one_network_are_judged_by_their_number_where_there_is_no_other)
 {
     for (unsigned i = 0; i < 100; i++) {
@@ -395,6 +416,7 @@ int main(void)
     tcase_add_test(tcase, a_limit_that_is_wrong_bans_nobody);
     tcase_add_test(tcase, a_fifth_of_those_served_may_be_banned);
     tcase_add_test(tcase, many_keys_of_one_network_are_not_a_fifth_of_the_clients);
+    tcase_add_test(tcase, keys_without_an_address_are_judged_by_their_number);
     tcase_add_test(tcase, keys_of_one_network_are_judged_by_their_number_where_there_is_no_other);
     tcase_add_test(tcase, fewer_than_a_hundred_say_nothing);
     tcase_add_test(tcase, those_who_were_served_long_ago_do_not_count);
