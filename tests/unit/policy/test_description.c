@@ -252,8 +252,8 @@ static const char *const BAD_SECRETS[] = {
     "routes: [{match: {header: {x-pass: [a, \"hush\\x01\"]}}, respond: {status: 204}}]\n",
     "routes: [{match: {query: {k: hush" LONG "}}, respond: {status: 204}}]\n",
     "routes: [{respond: {status: 204}, response: {set: {x-jwt: \"hush\\x01\"}}}]\n",
-    "upstreams: {a: {servers: 'http://127.0.0.1:1', health: {path: 'h?token=hush'}}}\n"
-    "routes: [{upstream: a}]\n",
+    ("upstreams: {a: {servers: 'http://127.0.0.1:1', health: {path: 'h?token=hush'}}}\n"
+     "routes: [{upstream: a}]\n"),
 };
 
 START_TEST(messages_do_not_quote_what_descriptions_do_not_tell)
