@@ -13,7 +13,8 @@ COMMANDS = {
 # What each round gave is for whoever measures: its median and (min..max) are in the rows.
 UNPUBLISHED = "rounds"
 # What is denied in a row of such a group, and how far from it a row may lie and still be the same job.
-DENIED, DENIED_SLACK = {"mixed": 0.5, "deny": 1, "bare-deny": 1}, 0.02
+DENIED_SLACK = 0.02
+DENIED = {"mixed": 0.5, "deny": 1, "bare-deny": 1, "http2-deny": 1, "tls-full": 1, "tls-resumed": 1}
 
 
 # As long as a command measures by itself; what was measured for less does not take the place of what is published.
