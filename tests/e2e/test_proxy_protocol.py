@@ -151,7 +151,7 @@ def test_who_is_not_trusted_is_refused_and_told_of_in_the_log_not_in_each_case(p
             except (BrokenPipeError, ConnectionResetError):
                 pass
             assert client.has_ended()
-    told = [line for line in proxy.stderr().splitlines() if '"no trusted proxy"' in line]
+    told = until(lambda: [line for line in proxy.stderr().splitlines() if '"no trusted proxy"' in line], "the line")
     assert 1 <= len(told) < 20 and "client=127.0.0.2" in told[0]
 
 

@@ -70,7 +70,7 @@ class Sluice:
                                             stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=environment(env),
                                             preexec_fn=descriptors and _allow(*descriptors))
-        listen = re.search(r"^listen:.*", policy, re.MULTILINE).group()
+        listen = re.search(r"^listen:.*(?:\n[ \t]+\S.*)*", policy, re.MULTILINE).group()
         n_places = max(1, len(PLACE.findall(listen)))
         self.addresses = until(lambda: self.find_addresses(n_places), "the proxy to listen", within=30)
         self.address = self.addresses[0]
