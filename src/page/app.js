@@ -43,6 +43,8 @@ const page = {
   },
 };
 
+document.body.classList.add("waiting"); /* nothing is shown before there is something to show */
+
 const views = [
   ["now", nowView(page)], ["who", whoView(page)], ["why", whyView(page)],
   ["whatif", whatIfView(page)], ["policy", policyView(page)],
@@ -94,6 +96,8 @@ addEventListener("hashchange", () => show(location.hash.slice(1), false));
 
 /* --- the token --- */
 
+let isDeclined = false; /* who has closed the dialog is not asked at each retry */
+
 function showToken() {
   const dialog = byId("token-dialog");
   if (!dialog.open) {
@@ -103,7 +107,10 @@ function showToken() {
   }
 }
 
-byId("token").addEventListener("click", showToken);
+byId("token").addEventListener("click", () => {
+  isDeclined = false;
+  showToken();
+});
 byId("token-dialog").addEventListener("close", () => {
   const {returnValue} = byId("token-dialog");
   const text = byId("token-text").value.trim();
@@ -113,11 +120,13 @@ byId("token-dialog").addEventListener("close", () => {
   } else if (returnValue === "forget") {
     token.forget();
   } else {
+    isDeclined = true;
     return;
   }
+  isDeclined = false;
   reconnect();
 });
-whenRefused(showToken);
+whenRefused(() => isDeclined || showToken());
 
 async function readAccess() {
   page.access = await ask("/v1/access");
@@ -145,6 +154,7 @@ async function onOpen() {
   for (const {view} of views) {
     await view.onOpen?.();
   }
+  document.body.classList.remove("waiting");
 }
 
 function onLine(line) {
@@ -154,7 +164,9 @@ function onLine(line) {
 }
 
 function onLost(problem) {
-  const why = problem.status === 401 ? "a token is needed" : problem.message;
+  document.body.classList.remove("waiting");
+  const why = problem.status !== 401 ? problem.message
+    : token.get() ? "the token is not right" : "a token is needed";
   tellConnection(`disconnected: ${why}`, true);
   views.forEach(({view}) => view.onLost?.());
 }

@@ -23,6 +23,17 @@ const ROUND_TRIP_LINES = 10; /* seconds of which it is the mean */
 const RELOADS_SHOWN = 5;
 const CHANGES_SHOWN = 12; /* of a reload */
 
+/* Show @made, a table, in @place, under @title if it has one. A table that is there gets other rows: what the reader has
+ * scrolled to, and the focus, stay. */
+function redraw(place, made, title = "") {
+  const before = place.querySelector(".wide");
+  if (before !== null && made.className === before.className) {
+    before.replaceChildren(...made.childNodes);
+  } else {
+    place.replaceChildren(title === "" ? made : section(title, made));
+  }
+}
+
 const clock = new Intl.DateTimeFormat(undefined, {timeStyle: "medium"});
 const moment = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
 
@@ -124,6 +135,7 @@ export function nowView() {
   let coarse = null;
   let coarsePart = null; /* steps of the coarse step under way */
   let latest = null; /* line */
+  let early = null; /* lines that came while the history is read; null: it is not */
   let nodesBefore = []; /* of Redis, of the lines before, the oldest first */
   let range = 120;
   let focus = null; /* {kind: "routes" | "limits", name}; null: all */
@@ -136,7 +148,9 @@ export function nowView() {
   const latency = canvasOf("Time that requests took, over time");
   const routes = element("div", "");
   const limits = element("div", "");
-  const store = element("div", "");
+  const nodes = element("div", "");
+  const facts = element("div", "");
+  const store = section("Store, TLS and policy", nodes, facts);
   const servers = element("div", "");
   const certificates = element("div", "");
   const reloads = element("div", "");
@@ -152,7 +166,7 @@ export function nowView() {
     range = Number(choice.value);
     draw();
   });
-  const label = element("label", "field", "From ", choice);
+  const label = element("label", "field", "The last ", choice);
   label.htmlFor = choice.id;
   const all = element("button", "", "All routes and limits");
   all.type = "button";
@@ -217,7 +231,7 @@ export function nowView() {
     return ([name, tone, data]) => (type === "bar"
       ? {label: name, data, backgroundColor: colour(tone), categoryPercentage: 1, barPercentage: 0.92}
       : {label: name, data, borderColor: colour(tone), backgroundColor: colour(tone), borderWidth: 2,
-        pointRadius: 1.5, pointHitRadius: 8, spanGaps: true});
+        borderDash: name === "median" ? [5, 3] : [], pointRadius: 1.5, pointHitRadius: 8, spanGaps: true});
   }
 
   const requestLegend = element("div", "");
@@ -341,14 +355,15 @@ export function nowView() {
     const by = Object.entries(redis.decisions_by).filter(([, n]) => n > 0)
       .map(([name, n]) => `${name} ${count(n)}`);
     const isRedis = state.kind === "redis";
-    store.replaceChildren(section("Store, TLS and policy", isRedis ? nodeTable(redis.nodes) : "", list(
+    redraw(nodes, isRedis ? nodeTable(redis.nodes) : element("div", ""));
+    facts.replaceChildren(list(
       isRedis ? `Redis: ${state.state}` +
         (last?.decisions > 0 ? `; a decision takes ${shownUs(last.decision_us / last.decisions)} on average.` : ".")
         : "The store is in the process.",
       `Who decided since the start: ${by.length > 0 ? by.join(", ") : "nothing was decided yet"}.`,
       `TLS handshakes: ${count(tls.full)} full, ${count(tls.resumed)} resumed, ${count(tls.failed)} failed.`,
       `Policy: generation ${count(latest.generation)}, loaded ${moment.format(new Date(latest.loaded))}` +
-        (latest.last_reload_failed ? "; the latest reload failed." : "."))));
+        (latest.last_reload_failed ? "; the latest reload failed." : ".")));
   }
 
   function draw() {
@@ -362,7 +377,8 @@ export function nowView() {
     focused.textContent = focus === null ? ""
       : `Of the ${focus.kind === "routes" ? "route" : "limit"} ${name} alone.`;
     all.hidden = focus === null;
-    const held = document.activeElement?.closest?.("td") ? document.activeElement.textContent : null;
+    const held = document.activeElement;
+    const heldIn = [routes, limits].find((place) => place.contains(held) && held.className === "name");
     requestLegend.replaceChildren(legend(requestSeries([])));
     latencyLegend.replaceChildren(legend(latencySeries([])));
     if (requestChart() === null) {
@@ -371,12 +387,12 @@ export function nowView() {
       updateChart(requestChart(), "bar", requestSeries);
       updateChart(latencyChart(), "line", latencySeries);
     }
-    routes.replaceChildren(routeTable(sum));
-    limits.replaceChildren(limitTable(sum));
+    redraw(routes, routeTable(sum));
+    redraw(limits, limitTable(sum));
     drawStore();
-    if (held !== null) { /* who had the focus keeps it */
-      [...routes.querySelectorAll(".name"), ...limits.querySelectorAll(".name")]
-        .find((button) => button.textContent === held)?.focus({preventScroll: true});
+    if (heldIn !== undefined) { /* who had the focus keeps it */
+      [...heldIn.querySelectorAll(".name")]
+        .find((button) => button.textContent === held.textContent)?.focus({preventScroll: true});
     }
   }
 
@@ -386,7 +402,7 @@ export function nowView() {
     const {upstreams} = await ask("/v1/upstreams");
     const rows = upstreams.flatMap((upstream) =>
       upstream.servers.map((server) => ({upstream: upstream.name, waiting: upstream.waiting, ...server})));
-    servers.replaceChildren(section("Upstreams", rows.length === 0
+    redraw(servers, rows.length === 0
       ? element("p", "quiet", "The policy has none.")
       : table([
         ["upstream", "", (row) => row.upstream],
@@ -396,7 +412,7 @@ export function nowView() {
         ["requests", "number", (row) => (row.requests === undefined ? "–" : count(row.requests))],
         ["connections", "number", (row) => (row.connections === undefined ? "–" : count(row.connections))],
         ["waiting", "number", (row) => (row.waiting === undefined ? "–" : count(row.waiting))],
-      ], rows, "Upstreams")));
+      ], rows, "Upstreams"), "Upstreams");
   }
 
   async function drawCertificates() {
@@ -426,7 +442,7 @@ export function nowView() {
       element("h3", "", `${moment.format(new Date(ended))} (${because}): ` +
         (succeeded ? `generation ${count(generation)}` : "failed, and the policy stayed as it was")),
       items.length > 0 ? list(...items, ...(rest > 0 ? [`and ${count(rest)} more`] : []))
-        : element("p", "quiet", succeeded ? "Nothing of the policy has changed." : ""),
+        : element("p", "quiet", succeeded ? "Nothing of the policy has changed, but perhaps secrets." : ""),
     ];
   }
 
@@ -459,10 +475,18 @@ export function nowView() {
 
   function take(line) {
     const time = Date.parse(line.time);
+    if (early !== null) {
+      early.push(line);
+      return;
+    }
     nodesBefore = [...nodesBefore, latest.redis.nodes].slice(-ROUND_TRIP_LINES);
     if (line.second > latest.second + 1) { /* lines did not come: the process has their steps */
-      latest = line;
-      quietly(readHistory)();
+      early = [];
+      quietly(readHistory)().finally(() => {
+        const lines = early.filter(({second}) => second > latest.second);
+        early = null;
+        lines.forEach(take);
+      });
       return;
     }
     if (line.second === latest.second + 1 && line.step !== null) {

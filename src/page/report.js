@@ -192,7 +192,8 @@ function reading(log) {
 }
 
 /* Append @report to @to, and draw its charts. */
-export function showReport(report, to) {
+/* @heading: "h1", or "h2" where the report is a part of a page. */
+export function showReport(report, to, heading) {
   const {log, policy, against} = report;
   const from = log.first || "1970-01-01T00:00:00Z";
   const until = log.last || from;
@@ -201,7 +202,7 @@ export function showReport(report, to) {
     parts = against ? two(report) : one(report);
   }
   to.append(
-    element("h1", "", policy.policy + (against ? ` against ${against.policy}` : "")),
+    element(heading, "", policy.policy + (against ? ` against ${against.policy}` : "")),
     element("p", "quiet", `What ${against ? "these policies" : "this policy"} would have said from ` +
       `${shownTime(from)} to ${shownTime(until)} UTC (${duration(microseconds(until) - microseconds(from))}).`),
     cards(report), ...parts, side(policy), ...(against ? [side(against)] : []), reading(log));

@@ -45,6 +45,7 @@ export function whatIfView(page) {
   let file = null; /* a Blob with a name */
   let abort = null;
   let timer = null;
+  let isRunning = false;
   let isShown = false;
 
   const chosen = element("p", "quiet", "No log is chosen.");
@@ -94,6 +95,9 @@ export function whatIfView(page) {
       choose(dropped, dropped.name);
     }
   });
+
+  /* What is dropped beside it is not opened in place of the page. */
+  ["dragover", "drop"].forEach((name) => addEventListener(name, (event) => event.preventDefault()));
 
   const form = element("form", "", field("whatif-limit", "Limit", limit), field("whatif-what", "Number", what),
     field("whatif-value", "Instead", value, "grow"), element("button", "", "Change"));
@@ -177,7 +181,8 @@ export function whatIfView(page) {
     drawChanges();
   }
 
-  function setRunning(isRunning) {
+  function setRunning(isSo) {
+    isRunning = isSo;
     run.disabled = isRunning || !page.mayChange;
     switches.replay.disabled = isRunning;
     cancel.hidden = !isRunning;
@@ -227,7 +232,7 @@ export function whatIfView(page) {
       }, abort.signal);
       dropCharts(report);
       report.replaceChildren();
-      showReport(answer, report);
+      showReport(answer, report, "h2");
       said.replaceChildren(element("p", "done",
         `${count(answer.log.lines)} lines in ${duration(Math.round(performance.now() - began) * 1000)}.`));
     } catch (problem) {
@@ -331,7 +336,7 @@ export function whatIfView(page) {
       needsToken.hidden = page.mayChange;
       needsTokenToRecord.hidden = page.mayChange;
       recordButtons.hidden = !page.mayChange;
-      setRunning(false);
+      setRunning(isRunning); /* one that is under way goes on when the stream begins anew */
     },
     show() {
       isShown = true;

@@ -6,7 +6,7 @@ from harness import program
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
 from harness.client import Client
 from harness.wait import until
-from test_page_browser import browser, is_quiet, sign_in  # noqa: F401: browser is a fixture
+from test_page_browser import browser, is_quiet, reload_by_signal, sign_in  # noqa: F401: browser is a fixture
 
 BYTES = ("Content-Type", "application/octet-stream")
 POLICY = """
@@ -274,6 +274,19 @@ def test_a_long_log_shows_how_far_it_is_and_is_cancelled(start, browser, tmp_pat
     line = line_of(0).encode()
     until(lambda: admin.ask("POST", "/v1/replay", [BYTES, bearer()], line).status == 200, "the place to be free")
     is_quiet(page)
+
+
+def test_a_replay_that_is_under_way_stays_so_when_the_stream_begins_anew(start, browser, tmp_path):
+    proxy, _, page = open_page(start, browser, log=long_log(tmp_path, n=10))
+    page.run("XMLHttpRequest.prototype.send = () => {};")  # it never ends
+    page.click("#view-whatif button", "Replay")
+    page.wait_text("#view-whatif", "The log is being read: ")
+    accesses = "return performance.getEntriesByType('resource').filter((one) => one.name.endsWith('/v1/access')).length"
+    before = page.run(accesses)
+    reload_by_signal(proxy)
+    page.wait(lambda: page.run(accesses) > before, "the next stream")
+    page.wait_text("#connection", "ready")
+    assert not is_hidden(page, "#view-whatif progress")
 
 
 def test_a_second_replay_is_told_that_one_is_under_way(start, browser, tmp_path):
