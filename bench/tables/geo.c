@@ -9,33 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/text.h"
 #include "geo/cache.h"
 #include "geo/database.h"
 
+#include "rounds.h"
+
 enum { ROUNDS = 20, LOOKUPS = 100 * 1000, CLIENTS = 10, DATABASES_MAX = 4 };
 
 static struct geo_database *databases[DATABASES_MAX];
 static size_t n_databases;
-static uint64_t state = 88172645463325252U;
-
-/* xorshift64, of George Marsaglia. */
-static uint64_t next_random(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-static uint64_t run_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static void find(const struct address *client, struct geo_facts *facts)
 {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -24,6 +23,8 @@
 #include "store/redis_process.h"
 #include "store/replica_sync.h"
 #include "store/tenants.h"
+
+#include "rounds.h"
 
 enum { RECORDS = 100 * 1000, TEXT_BYTES = 160, PENDING_MAX = 1000, US_PER_MS = 1000 };
 
@@ -37,13 +38,6 @@ _Noreturn static void fail(const char *what)
 {
     fprintf(stderr, "bench_reading: %s\n", what);
     exit(EXIT_FAILURE);
-}
-
-static uint64_t run_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static size_t bytes_given(void)

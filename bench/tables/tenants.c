@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hash.h"
 #include "base/text.h"
 #include "store/tenants.h"
+
+#include "rounds.h"
 
 enum {
     TENANTS = 100 * 1000,
@@ -23,25 +24,6 @@ enum {
     FIELD_BYTES = 64,
     NS_PER_US = 1000,
 };
-
-static uint64_t state = 88172645463325252U;
-
-/* xorshift64, of George Marsaglia. */
-static uint64_t next_random(void)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
-
-/* The time that this thread has run: others may run on this processor, too. */
-static uint64_t run_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 /* An identity as that of an API key, which is hashed. */
 static struct span write_identity(uint64_t number, char *bytes)
