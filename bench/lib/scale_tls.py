@@ -1,4 +1,4 @@
-"""TLS: memory of idle connections, and the CPU of a handshake with one worker and with two."""
+"""TLS and HTTP/2: memory of idle connections, and the CPU of a handshake with one worker and with two."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ from measure import check_fields
 from others import start_upstream
 from proxies import Setting, sluice
 from rounds import Interval, medians, ratio_to, run_rounds
-from rows import FULL, PER_CLIENT, SECURE, TINY, Row
+from rows import FULL, PER_CLIENT, SECURE, TINY, Load, Row
 from stage import Stage, StageError
 from surroundings import make_certificate
 
@@ -19,35 +19,45 @@ FILES = 20000
 SETTINGS = "max: {connections: 17000}\ntimeouts: {idle: 1d, handshake: 1m}"
 WARM_UP = 64  # connections before memory is looked at, which come and go
 IDLE_BYTES = 24 * 1024  # each at most, beyond what the kernel takes
+IDLE_HTTP2 = 10000
+HTTP2_BYTES = {"plain text": 36 * 1024, "TLS": 56 * 1024}  # likewise
 WORKERS = [1, 2]
 DEARER = 1.05  # a handshake with two workers, to one with one
+
+
+def _bytes_each(setting, n_idle, load, name):
+    """By which each of @n_idle connections makes the proxy grow when it has asked."""
+    row = Row(f"idle-{n_idle}-{load.streams}-{load.is_secure}", "", "tls", sluice(PER_CLIENT, settings=SETTINGS), load, n_limits=1)
+    process = row.start(setting, row)
+    kind = {"is_secure": load.is_secure, "is_http2": load.streams > 0}
+    with Crowd(process.port, WARM_UP, **kind):
+        pass
+    before = rss_bytes(process.pid)
+    with Crowd(process.port, n_idle, **kind) as crowd:
+        grown = rss_bytes(process.pid) - before
+        if (n_left := crowd.count()) != n_idle:
+            raise StageError(f"of {n_idle} idle connections, {name}, {n_left} are left")
+    process.stop()
+    prepare.say(f"  {n_idle} idle connections, {name}: {grown / n_idle:.0f} bytes each")
+    return grown / n_idle
+
+
+@contextlib.contextmanager
+def _crowded(given):
+    """A setting for thousands of connections."""
+    if not raise_descriptors(FILES):
+        raise StageError(f"idle connections: {FILES} open files are not allowed here (ulimit -Hn)")
+    with Stage() as stage:
+        yield Setting(stage, start_upstream(stage).port, None, given.sluice, certificate=make_certificate(stage))
 
 
 class Connections:
     """Idle TLS connections, each of which has asked once."""
 
     @staticmethod
-    def _bytes_each(setting, n_idle):
-        row = Row(f"idle-tls-{n_idle}", "", "tls", sluice(PER_CLIENT, settings=SETTINGS), SECURE, n_limits=1)
-        process = row.start(setting, row)
-        with Crowd(process.port, WARM_UP, is_secure=True):
-            pass
-        before = rss_bytes(process.pid)
-        with contextlib.ExitStack() as crowds:
-            crowd = crowds.enter_context(Crowd(process.port, n_idle, is_secure=True))
-            grown = rss_bytes(process.pid) - before
-            if (n_left := crowd.count()) != n_idle:
-                raise StageError(f"of {n_idle} idle TLS connections {n_left} are left")
-        prepare.say(f"  {n_idle} idle TLS connections: {grown / n_idle:.0f} bytes each")
-        return grown / n_idle
-
-    @classmethod
-    def measure(cls, given):
-        if not raise_descriptors(FILES):
-            raise StageError(f"tls-connections: {FILES} open files are not allowed here (ulimit -Hn)")
-        with Stage() as stage:
-            setting = Setting(stage, start_upstream(stage).port, None, given.sluice, certificate=make_certificate(stage))
-            return [{"idle": n_idle, "bytes_per_idle": cls._bytes_each(setting, n_idle)} for n_idle in IDLE]
+    def measure(given):
+        with _crowded(given) as setting:
+            return [{"idle": n_idle, "bytes_per_idle": _bytes_each(setting, n_idle, SECURE, "TLS")} for n_idle in IDLE]
 
     @staticmethod
     def bounds(rows):
@@ -57,6 +67,28 @@ class Connections:
     @staticmethod
     def table(rows):
         return columns.table("Idle TLS connections", [("idle", "idle", ",d"), ("bytes each", "bytes_per_idle", ",.0f")], rows)
+
+
+class Http2Connections:
+    """Idle HTTP/2 connections, each of which has asked 20 times at once."""
+
+    @staticmethod
+    def measure(given):
+        loads = {"plain text": Load(streams=1), "TLS": Load(streams=1, is_secure=True)}
+        with _crowded(given) as setting:
+            return [{"over": over, "idle": IDLE_HTTP2,
+                     "bytes_per_idle": _bytes_each(setting, IDLE_HTTP2, load, f"HTTP/2, {over}")}
+                    for over, load in loads.items()]
+
+    @staticmethod
+    def bounds(rows):
+        return [columns.bound(f"bytes of an idle HTTP/2 connection, {row['over']}", row["bytes_per_idle"],
+                              HTTP2_BYTES[row["over"]]) for row in rows]
+
+    @staticmethod
+    def table(rows):
+        return columns.table("Idle HTTP/2 connections", [("over", "over", ""), ("idle", "idle", ",d"),
+                                                         ("bytes each", "bytes_per_idle", ",.0f")], rows)
 
 
 class Handshakes:

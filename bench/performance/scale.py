@@ -19,6 +19,7 @@ COLUMNS = {
     "contention": {"store, MiB>": "memory_mib", "keys>": "keys", "threads>": "threads", "locks waited for>": "waited",
                    "when each holder is interrupted>": "waited_interrupted", "decisions/s>": "decisions_per_second"},
     "tls-connections": {"idle TLS connections>": "idle", "bytes each>": "bytes_per_idle"},
+    "http2-connections": {"over": "over", "idle HTTP/2 connections>": "idle", "bytes each>": "bytes_per_idle"},
     "tls-handshakes": {"workers>": "workers", "proxy, µs a handshake>": "proxy_us", "ratio>": "ratio", "(min..max)>": None,
                        "handshakes/s>": "requests_per_second", "p99, ms>": "p99_ms"},
 }
@@ -36,6 +37,8 @@ WORDS = {
                    " the locks that had to be waited for, as they run, and when every holder is interrupted while it"
                    " holds one, which is what many more cores than these would be like."),
     "tls-connections": ("Idle TLS connections", "Each has asked once, and waits; bytes beyond what the kernel takes."),
+    "http2-connections": ("Idle HTTP/2 connections", "Each has asked 20 times at once, and waits; bytes beyond what the"
+                          " kernel takes."),
     "tls-handshakes": ("Handshakes and workers", "A TLS connection a request, with a full handshake (ECDSA on P-256) and a 429;"
                        " ratio of the proxy's CPU to that with one worker."),
 }
