@@ -31,7 +31,14 @@ TESTS_CHAPTERS = {"TEST_FILE": "The file", "TEST_DEFAULTS": "The file", "TEST": 
 IN_ITS_PARENTS_ROW = {"except.client"}
 
 TABLE = re.compile(r"struct section_field (\w+)_FIELDS\[\] = \{\n(.*?)\n\};", re.DOTALL)
-ROW = re.compile(r'\{"(\w+)", SHAPE_\w+, &\w+,\s*offsetof\([^)]*\),\s*(NULL|"[^"]*"),\s*KEY_')
+ROW = re.compile(r'^    (\w*KEY)\(\s*"(\w+)",\s*(?:&\w+|\w+\((?:[^()]|\([^()]*\))*\)),\s*\w+,\s*[\w.\[\]]+,\s*'
+                 r'(NULL|"[^"]*")', re.MULTILINE)
+
+
+def rows_of(table):
+    """The keys of a table with their defaults, "" where there is none: lists and maps have none."""
+    for form, key, default in ROW.findall(table):
+        yield key, default.strip('"') if form == "KEY" and default != "NULL" else ""
 
 
 def chapters(manual):
@@ -59,21 +66,19 @@ def findings():
         yield f"{TABLES[0]}: {len(tables)} tables of keys, {len(CHAPTERS)} are known to {__file__}"
     for table, rows in tables:
         heading, before = CHAPTERS[table]
-        n_rows = len(re.findall(r"SHAPE_", rows))
-        if len(ROW.findall(rows)) != n_rows:
+        if len(ROW.findall(rows)) != len(re.findall(r"KEY\(", rows)):
             yield f"{TABLES[0]}: {table}_FIELDS has rows of another form than {__file__} knows"
-        for key, default in ROW.findall(rows):
-            default = "" if default == "NULL" else default.strip('"')
+        for key, default in rows_of(rows):
             yield from manual_findings(manual.get(heading, ""), before + key, default)
 
 
 def tests_findings():
     manual = chapters(TESTS_MANUAL)
     for table, rows in TABLE.findall(tree.text(TESTS_TABLES)):
-        for key, default in ROW.findall(rows):
+        for key, default in rows_of(rows):
             pattern = rf"^\| `{key}` \|"
-            if default != "NULL":
-                pattern += ".*`" + re.escape(default.strip('"')) + "`"
+            if default:
+                pattern += f".*`{re.escape(default)}`"
             if not re.search(pattern, manual[TESTS_CHAPTERS[table]], re.MULTILINE):
                 yield f"{TESTS_MANUAL}: a row `{key}` under \"{TESTS_CHAPTERS[table]}\", default {default}"
 

@@ -165,6 +165,9 @@ static bool parse_answer(const struct value_input *input, void *out)
 
 /* --- the list --- */
 
+#define PATTERN_PERIOD_RATE                                                                        \
+    "[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month|" PATTERN_DURATION ")"
+
 /* A number alone is the rate of a limit without a period. */
 static const struct value_type RATE_ALONE = {
     .noun = "a rate such as 100/minute",
@@ -173,31 +176,20 @@ static const struct value_type RATE_ALONE = {
     .bytes = sizeof(struct spec_rate) - offsetof(struct spec_rate, node),
     .offset = offsetof(struct spec_rate, rate) - offsetof(struct spec_rate, node),
     .parse = parse_rate,
-    .min = 1,
-    .max = LIMIT_COST_MAX,
-    .form = FORM_NUMBER,
-    .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
-               "|" PATTERN_DURATION ")$",
+    VALUE_IS_NUMBER(1, LIMIT_COST_MAX),
+    .pattern = "^" PATTERN_PERIOD_RATE "$",
 };
 
-const struct value_type VALUE_PERIOD_RATE = {
-    .noun = "a rate such as 10/minute",
-    .kind = VALUE_SCALAR,
-    .has_node = true,
-    .bytes = sizeof(struct spec_period_rate),
-    .offset = offsetof(struct spec_period_rate, rate),
-    .parse = parse_period_rate,
-    .pattern = "^[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
-               "|" PATTERN_DURATION ")$",
-};
+const struct value_type VALUE_PERIOD_RATE =
+    VALUE_NODE_TYPE("a rate such as 10/minute", struct spec_period_rate, rate, parse_period_rate,
+                    .pattern = "^" PATTERN_PERIOD_RATE "$");
 
 static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 
 static const struct section_field RATE_FIELDS[] = {
-    {"rate", SHAPE_ONE, &RATE_ALONE, offsetof(struct spec_rate, node), NULL, KEY_REQUIRED,
-     "N/period"},
-    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_rate, burst), NULL, KEY_OPTIONAL,
-     "units of this rate at one instant; left out: its N; not for windows"},
+    KEY("rate", &RATE_ALONE, spec_rate, node, NULL, "N/period", .presence = KEY_REQUIRED),
+    KEY("burst", &BURST, spec_rate, burst, NULL,
+        "units of this rate at one instant; left out: its N; not for windows"),
 };
 const struct value_type VALUE_RATE = SHORT_SECTION_TYPE(RATE_FIELDS, struct spec_rate, "rate");
 
@@ -208,18 +200,15 @@ static const struct value_type PLAN_RATE_ALONE = {
     .bytes = sizeof(struct spec_rate) - offsetof(struct spec_rate, node),
     .offset = offsetof(struct spec_rate, rate) - offsetof(struct spec_rate, node),
     .parse = parse_plan_rate,
-    .min = 1,
-    .max = LIMIT_COST_MAX,
-    .form = FORM_NUMBER,
-    .pattern = "^(none|[0-9]+ */ *(s|sec|second|m|min|minute|h|hour|d|day|w|week|mo|month"
-               "|" PATTERN_DURATION "))$",
+    VALUE_IS_NUMBER(1, LIMIT_COST_MAX),
+    .pattern = "^(none|" PATTERN_PERIOD_RATE ")$",
 };
 
 static const struct section_field PLAN_RATE_FIELDS[] = {
-    {"rate", SHAPE_ONE, &PLAN_RATE_ALONE, offsetof(struct spec_rate, node), NULL, KEY_REQUIRED,
-     "N/period, a period that the limit has; or none: unlimited"},
-    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_rate, burst), NULL, KEY_OPTIONAL,
-     "units of this rate at one instant; left out: its N; not for windows"},
+    KEY("rate", &PLAN_RATE_ALONE, spec_rate, node, NULL,
+        "N/period, a period that the limit has; or none: unlimited", .presence = KEY_REQUIRED),
+    KEY("burst", &BURST, spec_rate, burst, NULL,
+        "units of this rate at one instant; left out: its N; not for windows"),
 };
 const struct value_type VALUE_PLAN_RATE =
     SHORT_SECTION_TYPE(PLAN_RATE_FIELDS, struct spec_rate, "rate");
@@ -227,62 +216,34 @@ const struct value_type VALUE_PLAN_RATE =
 #define PATTERN_PLAN_SOURCE                                                                        \
     "(tenant|header\\." KEY_NAME_PATTERN "|jwt\\." KEY_CLAIM_PATTERN "(\\." KEY_CLAIM_PATTERN ")*" \
     ")"
-const struct value_type VALUE_PLAN_SOURCES = {
-    .noun = "tenant, jwt.CLAIM or header.NAME, the first that names a plan, joined by |",
-    VALUE_WITH_NODE(struct spec_plan_sources, sources),
-    .parse = parse_plan_sources,
-    .pattern = "^[ \t]*" PATTERN_PLAN_SOURCE "([ \t]*[|][ \t]*" PATTERN_PLAN_SOURCE ")*[ \t]*$",
-};
+const struct value_type VALUE_PLAN_SOURCES = VALUE_NODE_TYPE(
+    "tenant, jwt.CLAIM or header.NAME, the first that names a plan, joined by |",
+    struct spec_plan_sources, sources, parse_plan_sources,
+    .pattern = "^[ \t]*" PATTERN_PLAN_SOURCE "([ \t]*[|][ \t]*" PATTERN_PLAN_SOURCE ")*[ \t]*$");
 
 /* The list puts "|" before each pattern, so that one, which it repeats, stands before the list. */
 #define PATTERN_SOURCE(id, name, word, naming, origin, detail, values, reader, pattern) "|" pattern
 #define PATTERN_TERM "(global" KEY_SOURCE_LIST(PATTERN_SOURCE) ")"
-const struct value_type VALUE_KEY_PART = {
-    .noun = "a key such as client.ip",
-    VALUE_WITH_NODE(struct spec_key_part, part),
-    .parse = parse_key_part,
-    .pattern = "^([ \t]*" PATTERN_TERM "([ \t]*[|][ \t]*" PATTERN_TERM ")*[ \t]*)$",
-};
+const struct value_type VALUE_KEY_PART = VALUE_NODE_TYPE(
+    "a key such as client.ip", struct spec_key_part, part, parse_key_part,
+    .pattern = "^([ \t]*" PATTERN_TERM "([ \t]*[|][ \t]*" PATTERN_TERM ")*[ \t]*)$");
 
-const struct value_type VALUE_ALGORITHM = {
-    .kind = VALUE_SCALAR,
-    .noun = "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or "
-            "concurrency",
-    .bytes = sizeof(const struct algorithm *),
-    .parse = parse_algorithm,
+const struct value_type VALUE_ALGORITHM = VALUE_SCALAR_TYPE(
+    "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, sliding_log or concurrency",
+    const struct algorithm *, parse_algorithm,
     .words = (const char *const[]){"token_bucket", "leaky_bucket", "gcra", "fixed_window",
-                                   "sliding_window", "sliding_log", "concurrency", NULL},
-};
-const struct value_type VALUE_ANSWER = {
-    .kind = VALUE_SCALAR,
-    .noun = "a status such as 401, a class such as 5xx, client_left or server_failed",
-    .bytes = sizeof(struct spec_answer),
-    .has_node = true,
-    .parse = parse_answer,
-    .min = ANSWER_STATUS_MIN,
-    .max = ANSWER_STATUS_MAX,
-    .form = FORM_NUMBER,
-    .pattern = "^([1-5][xX][xX]|client_left|server_failed)$",
-};
-const struct value_type VALUE_COST_SOURCE = {
-    .kind = VALUE_SCALAR,
-    .noun = "a whole number, header.NAME or response.header.NAME",
-    .bytes = sizeof(struct spec_cost_source),
-    .has_node = true,
-    .parse = parse_cost_source,
-    .min = 1,
-    .max = LIMIT_COST_MAX,
-    .form = FORM_NUMBER,
-    .pattern = "^(response\\.)?header\\." PATTERN_TOKEN "$",
-};
-const struct value_type VALUE_METHOD_COST = {
-    .noun = "a whole number",
-    VALUE_WITH_NODE(struct spec_method_cost, units),
-    .parse = value_parse_number,
-    .min = 1,
-    .max = LIMIT_COST_MAX,
-    .form = FORM_NUMBER,
-};
+                                   "sliding_window", "sliding_log", "concurrency", NULL});
+const struct value_type VALUE_ANSWER = VALUE_NODE_TYPE(
+    "a status such as 401, a class such as 5xx, client_left or server_failed", struct spec_answer,
+    node, parse_answer, VALUE_IS_NUMBER(ANSWER_STATUS_MIN, ANSWER_STATUS_MAX),
+    .pattern = "^([1-5][xX][xX]|client_left|server_failed)$");
+const struct value_type VALUE_COST_SOURCE =
+    VALUE_NODE_TYPE("a whole number, header.NAME or response.header.NAME", struct spec_cost_source,
+                    node, parse_cost_source, VALUE_IS_NUMBER(1, LIMIT_COST_MAX),
+                    .pattern = "^(response\\.)?header\\." PATTERN_TOKEN "$");
+const struct value_type VALUE_METHOD_COST =
+    VALUE_NODE_TYPE("a whole number", struct spec_method_cost, units, value_parse_number,
+                    VALUE_IS_NUMBER(1, LIMIT_COST_MAX));
 
 /* --- keys --- */
 

@@ -84,11 +84,12 @@ struct value_type {
     uint64_t max;
     /* in the order of their values, then NULL; of a scalar: some valid values */
     const char *const *words;
-    enum value_form form; /* for schemas, as is the pattern */
-    const char *pattern;  /* of texts, a regular expression of ECMA-262; NULL: none */
-    bool is_secret;       /* neither messages nor descriptions tell it */
-    bool is_matched;      /* likewise, except true and false in descriptions */
-    bool has_query;       /* likewise with a "?"; descriptions tell what is before it */
+    const char *zero_word; /* of a number or a size: stands for 0, whatever min is; or NULL */
+    enum value_form form;  /* for schemas, as is the pattern */
+    const char *pattern;   /* of texts, a regular expression of ECMA-262; NULL: none */
+    bool is_secret;        /* neither messages nor descriptions tell it */
+    bool is_matched;       /* likewise, except true and false in descriptions */
+    bool has_query;        /* likewise with a "?"; descriptions tell what is before it */
     const struct section *section;
 };
 

@@ -44,354 +44,315 @@ static const struct value_type TRUST = WORD_TYPE("proxies or any", "proxies", "a
 
 /* --- numbers with bounds --- */
 
-static const struct value_type WORKERS = VALUE_AUTO_TYPE(1, WORKERS_MAX);
-static const struct value_type PROXY_COUNT = VALUE_AUTO_TYPE(1, 10000);
 static const struct value_type CONNECTIONS = VALUE_NUMBER_TYPE(1, 10000000);
-static const struct value_type FIELD_COUNT = VALUE_NUMBER_TYPE(1, HEAD_FIELDS_MAX);
-static const struct value_type HELD = VALUE_NUMBER_TYPE(1, 1000000);
-static const struct value_type BANS = VALUE_NUMBER_TYPE(1, 100000);
-static const struct value_type BANS_PER_MINUTE = VALUE_NUMBER_TYPE(1, 100000);
-static const struct value_type BAN_FACTOR = VALUE_NUMBER_TYPE(1, 1000);
 static const struct value_type BAN_LENGTH = VALUE_DURATION_TYPE(MS(1000), 365 * MS(DAY_MS));
 static const struct value_type COST_UNITS = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
-static const struct value_type BUCKETS = VALUE_NUMBER_TYPE(1, 100);
-static const struct value_type BURST = VALUE_NUMBER_TYPE(1, LIMIT_COST_MAX);
 static const struct value_type DENY_STATUS = VALUE_NUMBER_TYPE(400, 599);
-static const struct value_type REDIRECT_STATUS = VALUE_NUMBER_TYPE(301, 308);
-static const struct value_type RESPOND_STATUS = VALUE_NUMBER_TYPE(200, 599);
-static const struct value_type DEADLINE = VALUE_DURATION_TYPE(MS(1), MS(60000));
 static const struct value_type TIMEOUT = VALUE_DURATION_TYPE(MS(1), MS(DAY_MS));
-static const struct value_type MAX_WAIT = VALUE_DURATION_TYPE(MS(1), MS(HOUR_MS));
-static const struct value_type LEASE = VALUE_DURATION_TYPE(MS(1000), MS(DAY_MS));
-static const struct value_type MAX_AGE = VALUE_DURATION_TYPE(0, MS(DAY_MS));
-static const struct value_type DRAIN = VALUE_DURATION_TYPE(0, MS(DAY_MS));
-static const struct value_type MEMORY = VALUE_SIZE_TYPE(KIB(1024), KIB(1024) * KIB(1024));
-static const struct value_type HEAD_BYTES = VALUE_SIZE_TYPE(KIB(1), KIB(1024));
 static const struct value_type BODY_BYTES = VALUE_SIZE_TYPE(0, INT64_MAX);
-static const struct value_type BUFFERED = VALUE_SIZE_TYPE(KIB(512), KIB(1024) * KIB(1024) * KIB(1));
 
 /* --- sections, the inner ones first --- */
 
 static const struct section_field STORE_FIELDS[] = {
-    {"redis", SHAPE_LIST, &VALUE_REDIS, offsetof(struct spec_store, redis), NULL, KEY_OPTIONAL,
-     "redis://[[user]:password@]host[:port][/database], unix:///path, "
-     "redis+sentinel://host[:port],.../master[/database]; several redis:// addresses: a cluster; "
-     "left out: this process"},
-    {"cluster", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, cluster), NULL, KEY_WITH_REDIS,
-     "the one address of redis is a node of a cluster; left out: several addresses are one"},
-    {"user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, user), NULL, KEY_WITH_REDIS,
-     "ACL user of Redis, in place of the URL's"},
-    {"password", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, password), NULL,
-     KEY_WITH_REDIS, "password of Redis, in place of the URL's"},
-    {"sentinel_user", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, sentinel_user), NULL,
-     KEY_WITH_REDIS, "ACL user of the sentinels"},
-    {"sentinel_password", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, sentinel_password),
-     NULL, KEY_WITH_REDIS, "password of the sentinels; left out: they ask for none"},
-    {"tls", SHAPE_ONE, &SECTIONS_REDIS_TLS, offsetof(struct spec_store, tls), NULL, KEY_WITH_REDIS,
-     "of rediss://: whom to trust, and what to show"},
-    {"sentinel_tls", SHAPE_ONE, &SECTIONS_REDIS_TLS, offsetof(struct spec_store, sentinel_tls),
-     NULL, KEY_WITH_REDIS, "of the sentinels of rediss+sentinel://; left out: as tls"},
-    {"prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_store, prefix), "sluice",
-     KEY_WITH_REDIS, "start of every key in Redis"},
-    {"secret", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_store, secret), "", KEY_OPTIONAL,
-     "keys the hashes of identities; the same for all proxies that share limits; up to 64 bytes"},
-    {"deadline", SHAPE_ONE, &DEADLINE, offsetof(struct spec_store, values.deadline_us), "20ms",
-     KEY_WITH_REDIS, "a decision that takes longer is a failure"},
-    {"on_failure", SHAPE_ONE, &ON_FAILURE, offsetof(struct spec_store, values.on_failure), "local",
-     KEY_WITH_REDIS, "local, allow or deny: what limits do while Redis cannot answer"},
-    {"proxy_count", SHAPE_ONE, &PROXY_COUNT, offsetof(struct spec_store, values.proxy_count),
-     "auto", KEY_WITH_REDIS,
-     "proxies among which local limits are shared out; auto: as many as were seen in Redis"},
-    {"coalesce", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, values.coalesce), "true",
-     KEY_WITH_REDIS,
-     "requests equal in limits, keys and cost wait for one in flight, and share a call"},
-    {"denial_cache", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, values.denial_cache),
-     "true", KEY_WITH_REDIS,
-     "what Redis denied is denied until its time, for a second at most, without asking"},
-    {"memory", SHAPE_ONE, &MEMORY, offsetof(struct spec_store, values.memory_bytes), "64MiB",
-     KEY_OPTIONAL, "most bytes of the embedded store"},
-    {"when_full", SHAPE_ONE, &FULL, offsetof(struct spec_store, values.when_full), "shared_counter",
-     KEY_OPTIONAL, "shared_counter, deny or allow: new keys when the embedded store is full"},
-    {"redis_cell", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_store, redis_cell), "false",
-     KEY_WITH_REDIS,
-     "true: redis-cell's CL.THROTTLE decides gcra limits that are alone on their routes"},
+    LIST_KEY("redis", &VALUE_REDIS, spec_store, redis,
+             "redis://[[user]:password@]host[:port][/database], unix:///path, "
+             "redis+sentinel://host[:port],.../master[/database]; several redis:// addresses: a "
+             "cluster; left out: this process"),
+    KEY("cluster", &VALUE_BOOL, spec_store, cluster, NULL,
+        "the one address of redis is a node of a cluster; left out: several addresses are one",
+        .presence = KEY_WITH_REDIS),
+    KEY("user", &VALUE_TEXT, spec_store, user, NULL, "ACL user of Redis, in place of the URL's",
+        .presence = KEY_WITH_REDIS),
+    KEY("password", &VALUE_SECRET, spec_store, password, NULL,
+        "password of Redis, in place of the URL's", .presence = KEY_WITH_REDIS),
+    KEY("sentinel_user", &VALUE_TEXT, spec_store, sentinel_user, NULL, "ACL user of the sentinels",
+        .presence = KEY_WITH_REDIS),
+    KEY("sentinel_password", &VALUE_SECRET, spec_store, sentinel_password, NULL,
+        "password of the sentinels; left out: they ask for none", .presence = KEY_WITH_REDIS),
+    KEY("tls", &SECTIONS_REDIS_TLS, spec_store, tls, NULL,
+        "of rediss://: whom to trust, and what to show", .presence = KEY_WITH_REDIS),
+    KEY("sentinel_tls", &SECTIONS_REDIS_TLS, spec_store, sentinel_tls, NULL,
+        "of the sentinels of rediss+sentinel://; left out: as tls", .presence = KEY_WITH_REDIS),
+    KEY("prefix", &VALUE_TEXT, spec_store, prefix, "sluice", "start of every key in Redis",
+        .presence = KEY_WITH_REDIS),
+    KEY("secret", &VALUE_SECRET, spec_store, secret, "",
+        "keys the hashes of identities; the same for all proxies that share limits; up to 64 "
+        "bytes"),
+    KEY("deadline", DURATION(MS(1), MS(60000)), spec_store, values.deadline_us, "20ms",
+        "a decision that takes longer is a failure", .presence = KEY_WITH_REDIS),
+    KEY("on_failure", &ON_FAILURE, spec_store, values.on_failure, "local",
+        "local, allow or deny: what limits do while Redis cannot answer",
+        .presence = KEY_WITH_REDIS),
+    KEY("proxy_count", NUMBER_OR_AUTO(1, 10000), spec_store, values.proxy_count, "auto",
+        "proxies among which local limits are shared out; auto: as many as were seen in Redis",
+        .presence = KEY_WITH_REDIS),
+    KEY("coalesce", &VALUE_BOOL, spec_store, values.coalesce, "true",
+        "requests equal in limits, keys and cost wait for one in flight, and share a call",
+        .presence = KEY_WITH_REDIS),
+    KEY("denial_cache", &VALUE_BOOL, spec_store, values.denial_cache, "true",
+        "what Redis denied is denied until its time, for a second at most, without asking",
+        .presence = KEY_WITH_REDIS),
+    KEY("memory", SIZE(KIB(1024), KIB(1024) * KIB(1024)), spec_store, values.memory_bytes, "64MiB",
+        "most bytes of the embedded store"),
+    KEY("when_full", &FULL, spec_store, values.when_full, "shared_counter",
+        "shared_counter, deny or allow: new keys when the embedded store is full"),
+    KEY("redis_cell", &VALUE_BOOL, spec_store, redis_cell, "false",
+        "true: redis-cell's CL.THROTTLE decides gcra limits that are alone on their routes",
+        .presence = KEY_WITH_REDIS),
 };
 const struct value_type SECTIONS_STORE = SECTION_TYPE(STORE_FIELDS, struct spec_store);
 
-static const struct value_type DENIED_LINES = VALUE_NUMBER_TYPE(0, 1000000);
-
 static const struct section_field LOG_FIELDS[] = {
-    {"format", SHAPE_ONE, &LOG_FORMAT, offsetof(struct spec_log, format), "logfmt", KEY_OPTIONAL,
-     "logfmt, json, combined (as nginx writes it) or off"},
-    {"fields", SHAPE_LIST, &LOG_FIELD, offsetof(struct spec_log, fields), NULL, KEY_OPTIONAL,
-     "what a line has beside: query, referer, user_agent"},
-    {"to", SHAPE_ONE, &VALUE_LOG_TARGET, offsetof(struct spec_log, to), "stdout", KEY_OPTIONAL,
-     "stdout, syslog, or a file that is appended to"},
-    {"sample", SHAPE_ONE, &VALUE_SHARE, offsetof(struct spec_log, sample_ppm), "100%", KEY_OPTIONAL,
-     "of the requests that were allowed and went well, how many have a line"},
-    {"denied_lines", SHAPE_ONE, &DENIED_LINES, offsetof(struct spec_log, denied_lines), "100",
-     KEY_OPTIONAL, "lines a second, of a client in each worker, of requests that are refused"},
+    KEY("format", &LOG_FORMAT, spec_log, format, "logfmt",
+        "logfmt, json, combined (as nginx writes it) or off"),
+    LIST_KEY("fields", &LOG_FIELD, spec_log, fields,
+             "what a line has beside: query, referer, user_agent"),
+    KEY("to", &VALUE_LOG_TARGET, spec_log, to, "stdout",
+        "stdout, syslog, or a file that is appended to"),
+    KEY("sample", &VALUE_SHARE, spec_log, sample_ppm, "100%",
+        "of the requests that were allowed and went well, how many have a line"),
+    KEY("denied_lines", NUMBER(0, 1000000), spec_log, denied_lines, "100",
+        "lines a second, of a client in each worker, of requests that are refused"),
 };
 static const struct value_type LOG_TYPE = SHORT_SECTION_TYPE(LOG_FIELDS, struct spec_log, "format");
 
-static const struct value_type HANDSHAKES = VALUE_NUMBER_TYPE(4, 1000000);
-
-static const struct value_type STREAMS = VALUE_NUMBER_TYPE(1, 1000);
-static const struct value_type STREAMS_PER_CLIENT = VALUE_NUMBER_TYPE(1, 10000000);
-static const struct value_type REQUESTS_PER_CONNECTION = VALUE_NUMBER_TYPE(1, 1000000000);
-static const struct value_type HTTP2_BUFFER = VALUE_SIZE_TYPE(KIB(64), KIB(64) * KIB(1));
-
 static const struct section_field MAX_FIELDS[] = {
-    {"connections", SHAPE_ONE, &CONNECTIONS, offsetof(struct spec_max, values.connections), "10000",
-     KEY_OPTIONAL, "connections from clients, all workers together"},
-    {"connections_per_client", SHAPE_ONE, &CONNECTIONS,
-     offsetof(struct spec_max, values.connections_per_client), "2000", KEY_OPTIONAL,
-     "connections of one address, of IPv6 one /48; not of trusted proxies"},
-    {"head", SHAPE_ONE, &HEAD_BYTES, offsetof(struct spec_max, values.head_bytes), "16KiB",
-     KEY_OPTIONAL, "bytes of a request's head; more is answered with 431"},
-    {"headers", SHAPE_ONE, &FIELD_COUNT, offsetof(struct spec_max, values.headers), "100",
-     KEY_OPTIONAL, "header fields of a request; more is answered with 431"},
-    {"body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_max, values.body_bytes), "1GiB",
-     KEY_OPTIONAL, "bytes of a request's body; more is answered with 413"},
-    {"buffered", SHAPE_ONE, &BUFFERED, offsetof(struct spec_max, values.buffered_bytes), "64MiB",
-     KEY_OPTIONAL,
-     "bytes of request bodies that wait in buffers, all workers together; a client has an eighth"},
-    {"held", SHAPE_ONE, &HELD, offsetof(struct spec_max, values.held), "1000", KEY_OPTIONAL,
-     "requests held for shaping, in each worker"},
-    {"bans", SHAPE_ONE, &BANS, offsetof(struct spec_max, values.bans), "10000", KEY_OPTIONAL,
-     "bans and exemptions together"},
-    {"bans_per_minute", SHAPE_ONE, &BANS_PER_MINUTE,
-     offsetof(struct spec_max, values.bans_per_minute), "100", KEY_OPTIONAL,
-     "bans that limits set by themselves, of a process"},
-    {"handshakes", SHAPE_ONE, &HANDSHAKES, offsetof(struct spec_max, values.handshakes), "1000",
-     KEY_OPTIONAL, "TLS handshakes at a time, all workers together; of a client a quarter"},
-    {"streams", SHAPE_ONE, &STREAMS, offsetof(struct spec_max, values.streams), "100", KEY_OPTIONAL,
-     "requests at a time on an HTTP/2 connection"},
-    {"streams_per_client", SHAPE_ONE, &STREAMS_PER_CLIENT,
-     offsetof(struct spec_max, values.streams_per_client), "2000", KEY_OPTIONAL,
-     "requests at a time on all HTTP/2 connections of one address, of IPv6 one /48"},
-    {"requests_per_connection", SHAPE_ONE, &REQUESTS_PER_CONNECTION,
-     offsetof(struct spec_max, values.requests_per_connection), "10000", KEY_OPTIONAL,
-     "requests of an HTTP/2 connection, which then ends in order"},
-    {"http2_buffer", SHAPE_ONE, &HTTP2_BUFFER, offsetof(struct spec_max, values.http2_buffer_bytes),
-     "256KiB", KEY_OPTIONAL,
-     "bytes of request bodies that an HTTP/2 connection may send before servers take them, beyond "
-     "16KiB of each request"},
+    KEY("connections", &CONNECTIONS, spec_max, values.connections, "10000",
+        "connections from clients, all workers together"),
+    KEY("connections_per_client", &CONNECTIONS, spec_max, values.connections_per_client, "2000",
+        "connections of one address, of IPv6 one /48; not of trusted proxies"),
+    KEY("head", SIZE(KIB(1), KIB(1024)), spec_max, values.head_bytes, "16KiB",
+        "bytes of a request's head; more is answered with 431"),
+    KEY("headers", NUMBER(1, HEAD_FIELDS_MAX), spec_max, values.headers, "100",
+        "header fields of a request; more is answered with 431"),
+    KEY("body", &BODY_BYTES, spec_max, values.body_bytes, "1GiB",
+        "bytes of a request's body; more is answered with 413"),
+    KEY("buffered", SIZE(KIB(512), KIB(1024) * KIB(1024) * KIB(1)), spec_max, values.buffered_bytes,
+        "64MiB",
+        "bytes of request bodies that wait in buffers, all workers together; a client has an "
+        "eighth"),
+    KEY("held", NUMBER(1, 1000000), spec_max, values.held, "1000",
+        "requests held for shaping, in each worker"),
+    KEY("bans", NUMBER(1, 100000), spec_max, values.bans, "10000", "bans and exemptions together"),
+    KEY("bans_per_minute", NUMBER(1, 100000), spec_max, values.bans_per_minute, "100",
+        "bans that limits set by themselves, of a process"),
+    KEY("handshakes", NUMBER(4, 1000000), spec_max, values.handshakes, "1000",
+        "TLS handshakes at a time, all workers together; of a client a quarter"),
+    KEY("streams", NUMBER(1, 1000), spec_max, values.streams, "100",
+        "requests at a time on an HTTP/2 connection"),
+    KEY("streams_per_client", NUMBER(1, 10000000), spec_max, values.streams_per_client, "2000",
+        "requests at a time on all HTTP/2 connections of one address, of IPv6 one /48"),
+    KEY("requests_per_connection", NUMBER(1, 1000000000), spec_max, values.requests_per_connection,
+        "10000", "requests of an HTTP/2 connection, which then ends in order"),
+    KEY("http2_buffer", SIZE(KIB(64), KIB(64) * KIB(1)), spec_max, values.http2_buffer_bytes,
+        "256KiB",
+        "bytes of request bodies that an HTTP/2 connection may send before servers take them, "
+        "beyond 16KiB of each request"),
 };
 static const struct value_type MAX_TYPE = SECTION_TYPE(MAX_FIELDS, struct spec_max);
 
 static const struct section_field TIMEOUTS_FIELDS[] = {
-    {"head", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.head_us), "10s",
-     KEY_OPTIONAL, "from a request's first byte to the end of its head"},
-    {"handshake", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.handshake_us), "10s",
-     KEY_OPTIONAL, "of TLS, from the connection to the end of the handshake"},
-    {"idle", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.idle_us), "60s",
-     KEY_OPTIONAL, "between requests, and of a body or response that does not move"},
-    {"tunnel", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.tunnel_us), "1h",
-     KEY_OPTIONAL, "of a tunnel, or a stream of events, in which nothing moves"},
-    {"ping", SHAPE_ONE, &TIMEOUT, offsetof(struct spec_timeouts, values.ping_us), "30s",
-     KEY_OPTIONAL,
-     "until an HTTP/2 connection with requests that sends nothing is asked for a sign"},
-    {"drain", SHAPE_ONE, &DRAIN, offsetof(struct spec_timeouts, values.drain_us), "30s",
-     KEY_OPTIONAL, "for requests under way after SIGTERM"},
-    {"body_rate", SHAPE_ONE, &VALUE_BYTE_RATE,
-     offsetof(struct spec_timeouts, values.body_bytes_per_s), "1KiB/s", KEY_OPTIONAL,
-     "that a client must send or take of a body on average; off: no least rate"},
+    KEY("head", &TIMEOUT, spec_timeouts, values.head_us, "10s",
+        "from a request's first byte to the end of its head"),
+    KEY("handshake", &TIMEOUT, spec_timeouts, values.handshake_us, "10s",
+        "of TLS, from the connection to the end of the handshake"),
+    KEY("idle", &TIMEOUT, spec_timeouts, values.idle_us, "60s",
+        "between requests, and of a body or response that does not move"),
+    KEY("tunnel", &TIMEOUT, spec_timeouts, values.tunnel_us, "1h",
+        "of a tunnel, or a stream of events, in which nothing moves"),
+    KEY("ping", &TIMEOUT, spec_timeouts, values.ping_us, "30s",
+        "until an HTTP/2 connection with requests that sends nothing is asked for a sign"),
+    KEY("drain", DURATION(0, MS(DAY_MS)), spec_timeouts, values.drain_us, "30s",
+        "for requests under way after SIGTERM"),
+    KEY("body_rate", &VALUE_BYTE_RATE, spec_timeouts, values.body_bytes_per_s, "1KiB/s",
+        "that a client must send or take of a body on average; off: no least rate"),
 };
 static const struct value_type TIMEOUTS_TYPE = SECTION_TYPE(TIMEOUTS_FIELDS, struct spec_timeouts);
 
 static const struct section_field EXCEPT_FIELDS[] = {
-    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_except, clients), NULL, KEY_REQUIRED,
-     "addresses or prefixes of clients"},
+    LIST_KEY("client", &VALUE_PREFIX, spec_except, clients, "addresses or prefixes of clients",
+             .presence = KEY_REQUIRED),
 };
 static const struct value_type EXCEPT_TYPE = SECTION_TYPE(EXCEPT_FIELDS, struct spec_except);
 
 static const struct section_field DENY_FIELDS[] = {
-    {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "429", KEY_OPTIONAL,
-     "status of the answer, 400 to 599"},
-    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
-     "body of the answer; {limit}, {wait} and {request_id} stand for values"},
-    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
-     "text/plain", KEY_OPTIONAL, "media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
-     "fields of the answer, name: value"},
-    {"grpc", SHAPE_ONE, &GRPC_DENIAL, offsetof(struct spec_reply, grpc), "resource_exhausted",
-     KEY_OPTIONAL, "resource_exhausted, unavailable or http: how gRPC calls by HTTP/2 are denied"},
+    KEY("status", &DENY_STATUS, spec_reply, status, "429", "status of the answer, 400 to 599"),
+    KEY("body", &VALUE_TEXT, spec_reply, body, "",
+        "body of the answer; {limit}, {wait} and {request_id} stand for values"),
+    KEY("content_type", &VALUE_CONTENT_TYPE, spec_reply, content_type, "text/plain",
+        "media type of the body"),
+    MAP_KEY("set", &VALUE_ANSWER_FIELD, spec_reply, set, "fields of the answer, name: value"),
+    KEY("grpc", &GRPC_DENIAL, spec_reply, grpc, "resource_exhausted",
+        "resource_exhausted, unavailable or http: how gRPC calls by HTTP/2 are denied"),
 };
 static const struct value_type DENY_TYPE = SECTION_TYPE(DENY_FIELDS, struct spec_reply);
 
 static const struct section_field MISSING_FIELDS[] = {
-    {"action", SHAPE_ONE, &MISSING, offsetof(struct spec_reply, missing), NULL, KEY_OPTIONAL,
-     "shared_counter, deny or skip; left out: deny"},
-    {"status", SHAPE_ONE, &DENY_STATUS, offsetof(struct spec_reply, status), "403", KEY_CONDITIONAL,
-     "deny: status of the answer, 400 to 599"},
-    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
-     "deny: body of the answer; {limit} and {request_id} stand for values"},
-    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
-     "text/plain", KEY_CONDITIONAL, "deny: media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
-     "deny: fields of the answer, name: value"},
+    KEY("action", &MISSING, spec_reply, missing, NULL,
+        "shared_counter, deny or skip; left out: deny"),
+    KEY("status", &DENY_STATUS, spec_reply, status, "403", "deny: status of the answer, 400 to 599",
+        .presence = KEY_CONDITIONAL),
+    KEY("body", &VALUE_TEXT, spec_reply, body, "",
+        "deny: body of the answer; {limit} and {request_id} stand for values"),
+    KEY("content_type", &VALUE_CONTENT_TYPE, spec_reply, content_type, "text/plain",
+        "deny: media type of the body", .presence = KEY_CONDITIONAL),
+    MAP_KEY("set", &VALUE_ANSWER_FIELD, spec_reply, set, "deny: fields of the answer, name: value"),
 };
 static const struct value_type MISSING_TYPE =
     SHORT_SECTION_TYPE(MISSING_FIELDS, struct spec_reply, "action");
 
 static const struct section_field BAN_FIELDS[] = {
-    {"after", SHAPE_ONE, &VALUE_PERIOD_RATE, offsetof(struct spec_ban, after), NULL, KEY_REQUIRED,
-     "N/period: so many denials of a key, with charge_on answers that are charged too, ban it"},
-    {"for", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, for_us), "1m", KEY_OPTIONAL,
-     "length of a key's first ban"},
-    {"factor", SHAPE_ONE, &BAN_FACTOR, offsetof(struct spec_ban, factor), "4", KEY_OPTIONAL,
-     "how many times longer each further ban is"},
-    {"max", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, max_us), "1d", KEY_OPTIONAL,
-     "length of the longest ban"},
-    {"forget", SHAPE_ONE, &BAN_LENGTH, offsetof(struct spec_ban, forget_us), "1d", KEY_OPTIONAL,
-     "a key that is not banned again for so long after a ban starts anew"},
-    {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_ban, shadow), "false", KEY_OPTIONAL,
-     "bans are logged and counted, not set"},
+    KEY("after", &VALUE_PERIOD_RATE, spec_ban, after, NULL,
+        "N/period: so many denials of a key, with charge_on answers that are charged too, ban it",
+        .presence = KEY_REQUIRED),
+    KEY("for", &BAN_LENGTH, spec_ban, for_us, "1m", "length of a key's first ban"),
+    KEY("factor", NUMBER(1, 1000), spec_ban, factor, "4",
+        "how many times longer each further ban is"),
+    KEY("max", &BAN_LENGTH, spec_ban, max_us, "1d", "length of the longest ban"),
+    KEY("forget", &BAN_LENGTH, spec_ban, forget_us, "1d",
+        "a key that is not banned again for so long after a ban starts anew"),
+    KEY("shadow", &VALUE_BOOL, spec_ban, shadow, "false", "bans are logged and counted, not set"),
 };
 static const struct value_type BAN_TYPE = SECTION_TYPE(BAN_FIELDS, struct spec_ban);
 
 static const struct section_field LIMIT_FIELDS[] = {
-    {"key", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_limit, key), NULL, KEY_REQUIRED,
-     "what is counted apart; a list is a composite, \"|\" takes the first that is present"},
-    {"algorithm", SHAPE_ONE, &VALUE_ALGORITHM, offsetof(struct spec_limit, values.algorithm),
-     "token_bucket", KEY_OPTIONAL, "how requests are counted"},
-    {"rate", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_limit, rates), NULL, KEY_REQUIRED,
-     "N/period, or a list of such and of {rate, burst}: each rate is a limit of its own"},
-    {"burst", SHAPE_ONE, &BURST, offsetof(struct spec_limit, values.burst), NULL, KEY_OPTIONAL,
-     "units at one instant, of a single rate; left out: its N; not for windows"},
-    {"plans", SHAPE_MAP_OF_LISTS, &VALUE_PLAN_RATE, offsetof(struct spec_limit, plans), NULL,
-     KEY_OPTIONAL, "other rates for some keys, by name: of the same periods; or none"},
-    {"plan", SHAPE_ONE, &VALUE_PLAN_SOURCES, offsetof(struct spec_limit, plan), NULL, KEY_OPTIONAL,
-     "where a plan is named: tenant, jwt.CLAIM, header.NAME of trusted proxies; \"|\" takes the "
-     "first"},
-    {"except", SHAPE_ONE, &EXCEPT_TYPE, offsetof(struct spec_limit, except), NULL, KEY_OPTIONAL,
-     "clients that this limit does not apply to"},
-    {"missing", SHAPE_ONE, &MISSING_TYPE, offsetof(struct spec_limit, missing), NULL, KEY_OPTIONAL,
-     "shared_counter, deny or skip: requests that lack a part of the key; or how they are denied"},
-    {"duplicates", SHAPE_ONE, &DUPLICATES, offsetof(struct spec_limit, duplicates), "cookies",
-     KEY_OPTIONAL, "requests with several values of a part: cookies, refuse or each"},
-    {"deny", SHAPE_ONE, &DENY_TYPE, offsetof(struct spec_limit, deny), NULL, KEY_OPTIONAL,
-     "answer to denied requests, in place of the problem document"},
-    {"on_failure", SHAPE_ONE, &LIMIT_ON_FAILURE, offsetof(struct spec_limit, on_failure), "inherit",
-     KEY_OPTIONAL, "local, allow or deny; inherit: as the store section says"},
-    {"shadow", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, shadow), "false", KEY_OPTIONAL,
-     "judged and reported, never enforced"},
-    {"charge_on", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, charge_on), NULL,
-     KEY_OPTIONAL, "the ends that are charged, as is any that the client causes; left out: all"},
-    {"refund_on", SHAPE_LIST, &VALUE_ANSWER, offsetof(struct spec_limit, refund_on), NULL,
-     KEY_OPTIONAL, "the ends that give back what their request took"},
-    {"charge_denied", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, charge_denied), "false",
-     KEY_CONDITIONAL, "denied requests are charged too"},
-    {"max_wait", SHAPE_ONE, &MAX_WAIT, offsetof(struct spec_limit, values.max_wait_us), NULL,
-     KEY_OPTIONAL, "leaky_bucket: hold a request so long rather than refuse it"},
-    {"align", SHAPE_ONE, &ALIGN, offsetof(struct spec_limit, align), "clock", KEY_CONDITIONAL,
-     "fixed_window: windows of the clock, or from the first request"},
-    {"timezone", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_limit, timezone), NULL, KEY_OPTIONAL,
-     "fixed_window: where days, weeks and months start; left out: UTC"},
-    {"buckets", SHAPE_ONE, &BUCKETS, offsetof(struct spec_limit, values.buckets), "10",
-     KEY_CONDITIONAL, "sliding_window: parts of the period that are counted apart"},
-    {"strict", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_limit, values.strict), "false",
-     KEY_CONDITIONAL, "sliding_window: the oldest part counts whole"},
-    {"lease", SHAPE_ONE, &LEASE, offsetof(struct spec_limit, values.lease_us), "60s",
-     KEY_CONDITIONAL, "concurrency: when the slots of a proxy that died come back"},
-    {"ban", SHAPE_ONE, &BAN_TYPE, offsetof(struct spec_limit, ban), NULL, KEY_CONDITIONAL,
-     "keys that are denied again and again are banned, each time longer; not for concurrency"},
+    LIST_KEY("key", &VALUE_KEY_PART, spec_limit, key,
+             "what is counted apart; a list is a composite, \"|\" takes the first that is present",
+             .presence = KEY_REQUIRED),
+    KEY("algorithm", &VALUE_ALGORITHM, spec_limit, values.algorithm, "token_bucket",
+        "how requests are counted"),
+    LIST_KEY("rate", &VALUE_RATE, spec_limit, rates,
+             "N/period, or a list of such and of {rate, burst}: each rate is a limit of its own",
+             .presence = KEY_REQUIRED),
+    KEY("burst", NUMBER(1, LIMIT_COST_MAX), spec_limit, values.burst, NULL,
+        "units at one instant, of a single rate; left out: its N; not for windows"),
+    LISTS_KEY("plans", &VALUE_PLAN_RATE, spec_limit, plans,
+              "other rates for some keys, by name: of the same periods; or none"),
+    KEY("plan", &VALUE_PLAN_SOURCES, spec_limit, plan, NULL,
+        "where a plan is named: tenant, jwt.CLAIM, header.NAME of trusted proxies; \"|\" takes the "
+        "first"),
+    KEY("except", &EXCEPT_TYPE, spec_limit, except, NULL,
+        "clients that this limit does not apply to"),
+    KEY("missing", &MISSING_TYPE, spec_limit, missing, NULL,
+        "shared_counter, deny or skip: requests that lack a part of the key; or how they are "
+        "denied"),
+    KEY("duplicates", &DUPLICATES, spec_limit, duplicates, "cookies",
+        "requests with several values of a part: cookies, refuse or each"),
+    KEY("deny", &DENY_TYPE, spec_limit, deny, NULL,
+        "answer to denied requests, in place of the problem document"),
+    KEY("on_failure", &LIMIT_ON_FAILURE, spec_limit, on_failure, "inherit",
+        "local, allow or deny; inherit: as the store section says"),
+    KEY("shadow", &VALUE_BOOL, spec_limit, shadow, "false", "judged and reported, never enforced"),
+    LIST_KEY("charge_on", &VALUE_ANSWER, spec_limit, charge_on,
+             "the ends that are charged, as is any that the client causes; left out: all"),
+    LIST_KEY("refund_on", &VALUE_ANSWER, spec_limit, refund_on,
+             "the ends that give back what their request took"),
+    KEY("charge_denied", &VALUE_BOOL, spec_limit, charge_denied, "false",
+        "denied requests are charged too", .presence = KEY_CONDITIONAL),
+    KEY("max_wait", DURATION(MS(1), MS(HOUR_MS)), spec_limit, values.max_wait_us, NULL,
+        "leaky_bucket: hold a request so long rather than refuse it"),
+    KEY("align", &ALIGN, spec_limit, align, "clock",
+        "fixed_window: windows of the clock, or from the first request",
+        .presence = KEY_CONDITIONAL),
+    KEY("timezone", &VALUE_TEXT, spec_limit, timezone, NULL,
+        "fixed_window: where days, weeks and months start; left out: UTC"),
+    KEY("buckets", NUMBER(1, 100), spec_limit, values.buckets, "10",
+        "sliding_window: parts of the period that are counted apart", .presence = KEY_CONDITIONAL),
+    KEY("strict", &VALUE_BOOL, spec_limit, values.strict, "false",
+        "sliding_window: the oldest part counts whole", .presence = KEY_CONDITIONAL),
+    KEY("lease", DURATION(MS(1000), MS(DAY_MS)), spec_limit, values.lease_us, "60s",
+        "concurrency: when the slots of a proxy that died come back", .presence = KEY_CONDITIONAL),
+    KEY("ban", &BAN_TYPE, spec_limit, ban, NULL,
+        "keys that are denied again and again are banned, each time longer; not for concurrency",
+        .presence = KEY_CONDITIONAL),
 };
 const struct value_type SECTIONS_LIMIT = SECTION_TYPE(LIMIT_FIELDS, struct spec_limit);
 
 static const struct section_field CORS_FIELDS[] = {
-    {"origins", SHAPE_LIST, &VALUE_ORIGIN, offsetof(struct spec_cors, origins), NULL, KEY_REQUIRED,
-     "origins whose pages may use the route, https://app.example.com; \"*\" for all"},
-    {"methods", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_cors, methods), NULL, KEY_OPTIONAL,
-     "methods that pages may use; left out: those of the route"},
-    {"headers", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_cors, headers), NULL,
-     KEY_OPTIONAL, "request fields that pages may set, beside those that are always allowed"},
-    {"expose", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_cors, exposed), NULL,
-     KEY_OPTIONAL, "fields of sluice's own answers that pages may read, beside those of limits"},
-    {"credentials", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cors, credentials), "false",
-     KEY_OPTIONAL, "requests with cookies are allowed; not with origins \"*\""},
-    {"max_age", SHAPE_ONE, &MAX_AGE, offsetof(struct spec_cors, max_age_us), "10m", KEY_OPTIONAL,
-     "how long browsers keep the answer to a preflight"},
+    LIST_KEY("origins", &VALUE_ORIGIN, spec_cors, origins,
+             "origins whose pages may use the route, https://app.example.com; \"*\" for all",
+             .presence = KEY_REQUIRED),
+    LIST_KEY("methods", &VALUE_METHOD, spec_cors, methods,
+             "methods that pages may use; left out: those of the route"),
+    LIST_KEY("headers", &VALUE_FIELD_NAME, spec_cors, headers,
+             "request fields that pages may set, beside those that are always allowed"),
+    LIST_KEY("expose", &VALUE_FIELD_NAME, spec_cors, exposed,
+             "fields of sluice's own answers that pages may read, beside those of limits"),
+    KEY("credentials", &VALUE_BOOL, spec_cors, credentials, "false",
+        "requests with cookies are allowed; not with origins \"*\""),
+    KEY("max_age", DURATION(0, MS(DAY_MS)), spec_cors, max_age_us, "10m",
+        "how long browsers keep the answer to a preflight"),
 };
 static const struct value_type CORS_TYPE = SECTION_TYPE(CORS_FIELDS, struct spec_cors);
 
 static const struct section_field ROUTE_LIMIT_FIELDS[] = {
-    {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route_limit, name), NULL, KEY_REQUIRED,
-     "of a limit"},
-    {"cost", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_route_limit, cost), NULL, KEY_OPTIONAL,
-     "units that a request takes of this limit, in place of the route's cost"},
+    KEY("name", &VALUE_NAME, spec_route_limit, name, NULL, "of a limit", .presence = KEY_REQUIRED),
+    KEY("cost", &COST_UNITS, spec_route_limit, cost, NULL,
+        "units that a request takes of this limit, in place of the route's cost"),
 };
 static const struct value_type ROUTE_LIMIT_TYPE =
     SHORT_SECTION_TYPE(ROUTE_LIMIT_FIELDS, struct spec_route_limit, "name");
 
 static const struct section_field DEFAULTS_FIELDS[] = {
-    {"limits", SHAPE_LIST, &ROUTE_LIMIT_TYPE, offsetof(struct spec_defaults, limits), NULL,
-     KEY_OPTIONAL, "limits of every route that does not say its own"},
-    {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_defaults, cors), NULL, KEY_OPTIONAL,
-     "cors of every route that does not say its own"},
+    LIST_KEY("limits", &ROUTE_LIMIT_TYPE, spec_defaults, limits,
+             "limits of every route that does not say its own"),
+    KEY("cors", &CORS_TYPE, spec_defaults, cors, NULL,
+        "cors of every route that does not say its own"),
 };
 static const struct value_type DEFAULTS_TYPE = SECTION_TYPE(DEFAULTS_FIELDS, struct spec_defaults);
 
 static const struct value_type SCHEME = WORD_TYPE("any, http or https", "any", "http", "https");
 static const struct section_field CERTIFICATE_MATCH_FIELDS[] = {
-    {"shown", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_certificate_match, is_shown), "true",
-     KEY_OPTIONAL, "true: any certificate will do, unless more is asked"},
-    {"dns", SHAPE_LIST, &VALUE_HOST_PATTERN,
-     offsetof(struct spec_certificate_match, facts[CERTIFICATE_DNS]), NULL, KEY_OPTIONAL,
-     "its first name of the kind DNS, one of these; \"*.\" for one label"},
-    {"uri", SHAPE_LIST, &VALUE_TEXT,
-     offsetof(struct spec_certificate_match, facts[CERTIFICATE_URI]), NULL, KEY_OPTIONAL,
-     "its first name of the kind URI, one of these"},
-    {"fingerprint", SHAPE_LIST, &VALUE_TEXT,
-     offsetof(struct spec_certificate_match, facts[CERTIFICATE_FINGERPRINT]), NULL, KEY_OPTIONAL,
-     "its SHA-256 in hexadecimal, one of these; colons may stand between the bytes"},
+    KEY("shown", &VALUE_BOOL, spec_certificate_match, is_shown, "true",
+        "true: any certificate will do, unless more is asked"),
+    LIST_KEY("dns", &VALUE_HOST_PATTERN, spec_certificate_match, facts[CERTIFICATE_DNS],
+             "its first name of the kind DNS, one of these; \"*.\" for one label"),
+    LIST_KEY("uri", &VALUE_TEXT, spec_certificate_match, facts[CERTIFICATE_URI],
+             "its first name of the kind URI, one of these"),
+    LIST_KEY("fingerprint", &VALUE_TEXT, spec_certificate_match, facts[CERTIFICATE_FINGERPRINT],
+             "its SHA-256 in hexadecimal, one of these; colons may stand between the bytes"),
 };
 static const struct value_type CERTIFICATE_MATCH_TYPE =
     SHORT_SECTION_TYPE(CERTIFICATE_MATCH_FIELDS, struct spec_certificate_match, "shown");
 
 static const struct section_field GEO_FIELDS[] = {
-    {"database", SHAPE_LIST, &VALUE_FILE, offsetof(struct spec_geo, databases), NULL, KEY_REQUIRED,
-     "files in the MaxMind DB format, the first that knows a country or an AS counts"},
+    LIST_KEY("database", &VALUE_FILE, spec_geo, databases,
+             "files in the MaxMind DB format, the first that knows a country or an AS counts",
+             .presence = KEY_REQUIRED),
 };
 static const struct value_type GEO_TYPE = SECTION_TYPE(GEO_FIELDS, struct spec_geo);
 
 static const struct section_field MATCH_FIELDS[] = {
-    {"path", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_match, paths), NULL, KEY_OPTIONAL,
-     "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
-     "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"**\" the rest"},
-    {"host", SHAPE_LIST, &VALUE_HOST_WITH_PORT, offsetof(struct spec_match, hosts), NULL,
-     KEY_OPTIONAL,
-     "hosts, one of which it must be; \"*.\" and a host for all beneath it; a port "
-     "is not compared, but passed on to servers"},
-    {"method", SHAPE_LIST, &VALUE_METHOD, offsetof(struct spec_match, methods), NULL, KEY_OPTIONAL,
-     "methods, one of which it must be"},
-    {"header", SHAPE_MAP_OF_LISTS, &VALUE_HEADER, offsetof(struct spec_match, headers), NULL,
-     KEY_OPTIONAL,
-     "name: value or list of values, one of which it has; true: present, false: absent"},
-    {"query", SHAPE_MAP_OF_LISTS, &VALUE_PARAMETER, offsetof(struct spec_match, query), NULL,
-     KEY_OPTIONAL,
-     "name: value or list of values, one of which it has; true: present, false: absent"},
-    {"jwt", SHAPE_MAP_OF_LISTS, &VALUE_CLAIM, offsetof(struct spec_match, claims), NULL,
-     KEY_OPTIONAL,
-     "claim: value or list of values, one of which it is, has in its array, or has among the "
-     "words of scope"},
-    {"client", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_match, clients), NULL, KEY_OPTIONAL,
-     "addresses or prefixes, one of which the client must be in"},
-    {"country", SHAPE_LIST, &VALUE_COUNTRY, offsetof(struct spec_match, countries), NULL,
-     KEY_OPTIONAL, "countries, one of which the databases of geo say of the client's address"},
-    {"asn", SHAPE_LIST, &VALUE_ASN, offsetof(struct spec_match, asns), NULL, KEY_OPTIONAL,
-     "autonomous systems, one of which they say of it"},
-    {"scheme", SHAPE_ONE, &SCHEME, offsetof(struct spec_match, scheme), "any", KEY_OPTIONAL,
-     "any, http or https: whether the client's connection is over TLS"},
-    {"client_cert", SHAPE_ONE, &CERTIFICATE_MATCH_TYPE, offsetof(struct spec_match, certificate),
-     NULL, KEY_OPTIONAL, "true: the client has shown a certificate; or a section: such a one"},
-    {"grpc", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, grpc), "false", KEY_OPTIONAL,
-     "true: gRPC calls alone, by their Content-Type"},
-    {"ignore_case", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_match, ignore_case), "false",
-     KEY_OPTIONAL, "letters of the path match in any case"},
-    {"encoded_slash", SHAPE_ONE, &ENCODED_SLASH, offsetof(struct spec_match, encoded_slash),
-     "refuse", KEY_OPTIONAL, "refuse or allow: %2F, %5C and \"\\\" in a path"},
+    LIST_KEY("path", &VALUE_TEXT, spec_match, paths,
+             "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
+             "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"**\" the rest"),
+    LIST_KEY("host", &VALUE_HOST_WITH_PORT, spec_match, hosts,
+             "hosts, one of which it must be; \"*.\" and a host for all beneath it; a port is not "
+             "compared, but passed on to servers"),
+    LIST_KEY("method", &VALUE_METHOD, spec_match, methods, "methods, one of which it must be"),
+    LISTS_KEY("header", &VALUE_HEADER, spec_match, headers,
+              "name: value or list of values, one of which it has; true: present, false: absent"),
+    LISTS_KEY("query", &VALUE_PARAMETER, spec_match, query,
+              "name: value or list of values, one of which it has; true: present, false: absent"),
+    LISTS_KEY("jwt", &VALUE_CLAIM, spec_match, claims,
+              "claim: value or list of values, one of which it is, has in its array, or has among "
+              "the words of scope"),
+    LIST_KEY("client", &VALUE_PREFIX, spec_match, clients,
+             "addresses or prefixes, one of which the client must be in"),
+    LIST_KEY("country", &VALUE_COUNTRY, spec_match, countries,
+             "countries, one of which the databases of geo say of the client's address"),
+    LIST_KEY("asn", &VALUE_ASN, spec_match, asns,
+             "autonomous systems, one of which they say of it"),
+    KEY("scheme", &SCHEME, spec_match, scheme, "any",
+        "any, http or https: whether the client's connection is over TLS"),
+    KEY("client_cert", &CERTIFICATE_MATCH_TYPE, spec_match, certificate, NULL,
+        "true: the client has shown a certificate; or a section: such a one"),
+    KEY("grpc", &VALUE_BOOL, spec_match, grpc, "false",
+        "true: gRPC calls alone, by their Content-Type"),
+    KEY("ignore_case", &VALUE_BOOL, spec_match, ignore_case, "false",
+        "letters of the path match in any case"),
+    KEY("encoded_slash", &ENCODED_SLASH, spec_match, encoded_slash, "refuse",
+        "refuse or allow: %2F, %5C and \"\\\" in a path"),
 };
 static const struct section_synonym MATCH_SYNONYMS[] = {
     {"prefix", "path", "/**"},     {"path_prefix", "path", "/**"},
@@ -412,41 +373,40 @@ static const struct value_type MATCH_TYPE = {
 };
 
 static const struct section_field REDIRECT_FIELDS[] = {
-    {"to", SHAPE_ONE, &VALUE_REDIRECT, offsetof(struct spec_redirect, to), NULL, KEY_REQUIRED,
-     "https: the URL of the request with that scheme; or a path or a URL"},
-    {"status", SHAPE_ONE, &REDIRECT_STATUS, offsetof(struct spec_redirect, status), "308",
-     KEY_OPTIONAL, "301, 302, 303, 307 or 308"},
+    KEY("to", &VALUE_REDIRECT, spec_redirect, to, NULL,
+        "https: the URL of the request with that scheme; or a path or a URL",
+        .presence = KEY_REQUIRED),
+    KEY("status", NUMBER(301, 308), spec_redirect, status, "308", "301, 302, 303, 307 or 308"),
 };
 static const struct value_type REDIRECT_TYPE =
     SHORT_SECTION_TYPE(REDIRECT_FIELDS, struct spec_redirect, "to");
 
 static const struct section_field RESPOND_FIELDS[] = {
-    {"status", SHAPE_ONE, &RESPOND_STATUS, offsetof(struct spec_reply, status), NULL,
-     KEY_CONDITIONAL, "status of the answer, 200 to 599; this or redirect"},
-    {"redirect", SHAPE_ONE, &REDIRECT_TYPE, offsetof(struct spec_reply, redirect), NULL,
-     KEY_CONDITIONAL, "where clients are sent: a section, or its to alone; this or status"},
-    {"body", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_reply, body), "", KEY_OPTIONAL,
-     "body of the answer"},
-    {"content_type", SHAPE_ONE, &VALUE_CONTENT_TYPE, offsetof(struct spec_reply, content_type),
-     "text/plain", KEY_OPTIONAL, "media type of the body"},
-    {"set", SHAPE_MAP, &VALUE_ANSWER_FIELD, offsetof(struct spec_reply, set), NULL, KEY_OPTIONAL,
-     "fields of the answer, name: value"},
+    KEY("status", NUMBER(200, 599), spec_reply, status, NULL,
+        "status of the answer, 200 to 599; this or redirect", .presence = KEY_CONDITIONAL),
+    KEY("redirect", &REDIRECT_TYPE, spec_reply, redirect, NULL,
+        "where clients are sent: a section, or its to alone; this or status",
+        .presence = KEY_CONDITIONAL),
+    KEY("body", &VALUE_TEXT, spec_reply, body, "", "body of the answer"),
+    KEY("content_type", &VALUE_CONTENT_TYPE, spec_reply, content_type, "text/plain",
+        "media type of the body"),
+    MAP_KEY("set", &VALUE_ANSWER_FIELD, spec_reply, set, "fields of the answer, name: value"),
 };
 static const struct value_type RESPOND_TYPE = SECTION_TYPE(RESPOND_FIELDS, struct spec_reply);
 
 static const struct section_field COST_FIELDS[] = {
-    {"from", SHAPE_ONE, &VALUE_COST_SOURCE, offsetof(struct spec_cost, from), NULL, KEY_OPTIONAL,
-     "header.NAME of the request, or response.header.NAME"},
-    {"max", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, max), NULL, KEY_OPTIONAL,
-     "most units that the field may say; left out: what the smallest of the limits holds"},
-    {"trust", SHAPE_ONE, &TRUST, offsetof(struct spec_cost, trust), "proxies", KEY_CONDITIONAL,
-     "proxies: from trusted proxies alone, or any"},
-    {"estimate", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, estimate), NULL, KEY_OPTIONAL,
-     "units reserved until the response says them"},
-    {"strip", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_cost, strip), "false", KEY_CONDITIONAL,
-     "the client does not see the field of the response"},
-    {"default", SHAPE_ONE, &COST_UNITS, offsetof(struct spec_cost, units), NULL, KEY_OPTIONAL,
-     "units of the methods that are not named; left out: the most that a named one costs"},
+    KEY("from", &VALUE_COST_SOURCE, spec_cost, from, NULL,
+        "header.NAME of the request, or response.header.NAME"),
+    KEY("max", &COST_UNITS, spec_cost, max, NULL,
+        "most units that the field may say; left out: what the smallest of the limits holds"),
+    KEY("trust", &TRUST, spec_cost, trust, "proxies", "proxies: from trusted proxies alone, or any",
+        .presence = KEY_CONDITIONAL),
+    KEY("estimate", &COST_UNITS, spec_cost, estimate, NULL,
+        "units reserved until the response says them"),
+    KEY("strip", &VALUE_BOOL, spec_cost, strip, "false",
+        "the client does not see the field of the response", .presence = KEY_CONDITIONAL),
+    KEY("default", &COST_UNITS, spec_cost, units, NULL,
+        "units of the methods that are not named; left out: the most that a named one costs"),
 };
 static const struct section_field METHOD_COST = {
     "cost", SHAPE_MAP,    &VALUE_METHOD_COST, offsetof(struct spec_cost, methods),
@@ -477,96 +437,85 @@ static const struct value_type COST_TYPE = {
 };
 
 static const struct section_field EDITS_FIELDS[] = {
-    {"set", SHAPE_MAP, &VALUE_FIELD, offsetof(struct spec_edits, set), NULL, KEY_OPTIONAL,
-     "name: value, in place of all fields of the name"},
-    {"remove", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_edits, removed), NULL,
-     KEY_OPTIONAL, "names of fields that do not pass"},
+    MAP_KEY("set", &VALUE_FIELD, spec_edits, set,
+            "name: value, in place of all fields of the name"),
+    LIST_KEY("remove", &VALUE_FIELD_NAME, spec_edits, removed, "names of fields that do not pass"),
 };
 static const struct value_type EDITS_TYPE = SECTION_TYPE(EDITS_FIELDS, struct spec_edits);
 
-static const struct value_type FIELD_VALUE = {
-    .kind = VALUE_STRING,
-    .noun = "the value of a field",
-    .bytes = sizeof(struct spec_text),
-    .has_node = true,
-    .is_secret = true,
-    .check = value_check_field,
-};
+static const struct value_type FIELD_VALUE =
+    VALUE_STRING_TYPE("the value of a field", value_check_field, .is_secret = true);
 static const struct section_field REQUEST_FIELD_FIELDS[] = {
-    {"value", SHAPE_ONE, &FIELD_VALUE, offsetof(struct spec_request_field, value), NULL,
-     KEY_CONDITIONAL, "the value; this or from"},
-    {"from", SHAPE_ONE, &VALUE_KEY_PART, offsetof(struct spec_request_field, from), NULL,
-     KEY_CONDITIONAL,
-     "jwt.CLAIM: the claim of the token; where it is missing there is no such field"},
+    KEY("value", &FIELD_VALUE, spec_request_field, value, NULL, "the value; this or from",
+        .presence = KEY_CONDITIONAL),
+    KEY("from", &VALUE_KEY_PART, spec_request_field, from, NULL,
+        "jwt.CLAIM: the claim of the token; where it is missing there is no such field",
+        .presence = KEY_CONDITIONAL),
 };
 static const struct value_type REQUEST_FIELD_TYPE =
     SHORT_SECTION_TYPE(REQUEST_FIELD_FIELDS, struct spec_request_field, "value");
 static const struct section_field REQUEST_EDITS_FIELDS[] = {
-    {"set", SHAPE_MAP, &REQUEST_FIELD_TYPE, offsetof(struct spec_edits, set), NULL, KEY_OPTIONAL,
-     "name: value, in place of all fields of the name; or name: {from: jwt.CLAIM}"},
-    {"remove", SHAPE_LIST, &VALUE_FIELD_NAME, offsetof(struct spec_edits, removed), NULL,
-     KEY_OPTIONAL, "names of fields that do not pass"},
+    MAP_KEY("set", &REQUEST_FIELD_TYPE, spec_edits, set,
+            "name: value, in place of all fields of the name; or name: {from: jwt.CLAIM}"),
+    LIST_KEY("remove", &VALUE_FIELD_NAME, spec_edits, removed, "names of fields that do not pass"),
 };
 static const struct value_type REQUEST_EDITS_TYPE =
     SECTION_TYPE(REQUEST_EDITS_FIELDS, struct spec_edits);
 
 static const struct section_field ROUTE_FIELDS[] = {
-    {"name", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, name), NULL, KEY_OPTIONAL,
-     "for logs and the key \"route\"; left out: route-N"},
-    {"match", SHAPE_ONE, &MATCH_TYPE, offsetof(struct spec_route, match), NULL, KEY_OPTIONAL,
-     "which requests; left out: all"},
-    {"limits", SHAPE_LIST, &ROUTE_LIMIT_TYPE, offsetof(struct spec_route, limits), NULL,
-     KEY_OPTIONAL, "names of limits, or sections; [] for none; left out: those of defaults"},
-    {"upstream", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route, upstream), NULL, KEY_OPTIONAL,
-     "where requests go: a name of upstreams, or a server's URL; this or respond"},
-    {"respond", SHAPE_ONE, &RESPOND_TYPE, offsetof(struct spec_route, respond), NULL, KEY_OPTIONAL,
-     "an answer of sluice's own; this or upstream"},
-    {"cost", SHAPE_ONE, &COST_TYPE, offsetof(struct spec_route, cost), NULL, KEY_OPTIONAL,
-     "units that a request takes of each limit"},
-    {"max_body", SHAPE_ONE, &BODY_BYTES, offsetof(struct spec_route, body_bytes_max), NULL,
-     KEY_OPTIONAL, "bytes of a request's body; left out: max.body"},
-    {"buffer", SHAPE_ONE, &SECTIONS_BUFFER, offsetof(struct spec_route, buffer), NULL, KEY_OPTIONAL,
-     "what of a request's body is kept before a server is chosen; left out: the upstream's"},
-    {"min_download", SHAPE_ONE, &VALUE_BYTE_RATE,
-     offsetof(struct spec_route, min_download_bytes_per_s), NULL, KEY_OPTIONAL,
-     "that a client must take of an answer while its server waits for it; left out: the "
-     "upstream's"},
-    {"upgrade", SHAPE_LIST, &VALUE_PROTOCOL, offsetof(struct spec_route, upgrade), NULL,
-     KEY_OPTIONAL, "protocols that a request may switch to; [] for none; left out: websocket"},
-    {"strip_prefix", SHAPE_ONE, &VALUE_TEXT, offsetof(struct spec_route, strip_prefix), NULL,
-     KEY_OPTIONAL, "start of the path that the upstream does not get"},
-    {"jwt", SHAPE_ONE, &SECTIONS_ROUTE_JWT, offsetof(struct spec_route, jwt), NULL, KEY_OPTIONAL,
-     "whose tokens count: a name of jwt, or a section"},
-    {"request", SHAPE_ONE, &REQUEST_EDITS_TYPE, offsetof(struct spec_route, request), NULL,
-     KEY_OPTIONAL, "fields of requests that are set or removed"},
-    {"response", SHAPE_ONE, &EDITS_TYPE, offsetof(struct spec_route, response), NULL, KEY_OPTIONAL,
-     "fields of responses that are set or removed"},
-    {"cors", SHAPE_ONE, &CORS_TYPE, offsetof(struct spec_route, cors), NULL, KEY_OPTIONAL,
-     "which pages of other origins may use the route; left out: that of defaults"},
+    KEY("name", &VALUE_NAME, spec_route, name, NULL,
+        "for logs and the key \"route\"; left out: route-N"),
+    KEY("match", &MATCH_TYPE, spec_route, match, NULL, "which requests; left out: all"),
+    LIST_KEY("limits", &ROUTE_LIMIT_TYPE, spec_route, limits,
+             "names of limits, or sections; [] for none; left out: those of defaults"),
+    KEY("upstream", &VALUE_NAME, spec_route, upstream, NULL,
+        "where requests go: a name of upstreams, or a server's URL; this or respond"),
+    KEY("respond", &RESPOND_TYPE, spec_route, respond, NULL,
+        "an answer of sluice's own; this or upstream"),
+    KEY("cost", &COST_TYPE, spec_route, cost, NULL, "units that a request takes of each limit"),
+    KEY("max_body", &BODY_BYTES, spec_route, body_bytes_max, NULL,
+        "bytes of a request's body; left out: max.body"),
+    KEY("buffer", &SECTIONS_BUFFER, spec_route, buffer, NULL,
+        "what of a request's body is kept before a server is chosen; left out: the upstream's"),
+    KEY("min_download", &VALUE_BYTE_RATE, spec_route, min_download_bytes_per_s, NULL,
+        "that a client must take of an answer while its server waits for it; left out: the "
+        "upstream's"),
+    LIST_KEY("upgrade", &VALUE_PROTOCOL, spec_route, upgrade,
+             "protocols that a request may switch to; [] for none; left out: websocket"),
+    KEY("strip_prefix", &VALUE_TEXT, spec_route, strip_prefix, NULL,
+        "start of the path that the upstream does not get"),
+    KEY("jwt", &SECTIONS_ROUTE_JWT, spec_route, jwt, NULL,
+        "whose tokens count: a name of jwt, or a section"),
+    KEY("request", &REQUEST_EDITS_TYPE, spec_route, request, NULL,
+        "fields of requests that are set or removed"),
+    KEY("response", &EDITS_TYPE, spec_route, response, NULL,
+        "fields of responses that are set or removed"),
+    KEY("cors", &CORS_TYPE, spec_route, cors, NULL,
+        "which pages of other origins may use the route; left out: that of defaults"),
 };
 const struct value_type SECTIONS_ROUTE = SECTION_TYPE(ROUTE_FIELDS, struct spec_route);
 
 static const struct value_type HTTP_VERSION =
     WORD_TYPE("1.1 or 2", [LISTEN_HTTP_1_1] = "1.1", [LISTEN_HTTP_2] = "2");
 static const struct section_field LISTEN_FIELDS[] = {
-    {"address", SHAPE_ONE, &VALUE_LISTEN, offsetof(struct spec_listen, address), NULL, KEY_REQUIRED,
-     "address:port, or unix:/path"},
-    {"tls", SHAPE_ONE, &SECTIONS_TLS, offsetof(struct spec_listen, tls), NULL, KEY_OPTIONAL,
-     "clients speak TLS there: {cert: FILE, key: FILE}, or certificates"},
-    {"http", SHAPE_LIST, &HTTP_VERSION, offsetof(struct spec_listen, versions), NULL, KEY_OPTIONAL,
-     "versions that clients may speak: 1.1, 2; left out: with tls both, else 1.1"},
-    {"proxy_protocol", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_listen, proxy_protocol),
-     "false", KEY_OPTIONAL,
-     "trusted proxies say in the PROXY protocol who the client is; all others are refused"},
-    {"mode", SHAPE_ONE, &VALUE_MODE, offsetof(struct spec_listen, mode), "0660", KEY_CONDITIONAL,
-     "permissions of a unix socket"},
+    KEY("address", &VALUE_LISTEN, spec_listen, address, NULL, "address:port, or unix:/path",
+        .presence = KEY_REQUIRED),
+    KEY("tls", &SECTIONS_TLS, spec_listen, tls, NULL,
+        "clients speak TLS there: {cert: FILE, key: FILE}, or certificates"),
+    LIST_KEY("http", &HTTP_VERSION, spec_listen, versions,
+             "versions that clients may speak: 1.1, 2; left out: with tls both, else 1.1"),
+    KEY("proxy_protocol", &VALUE_BOOL, spec_listen, proxy_protocol, "false",
+        "trusted proxies say in the PROXY protocol who the client is; all others are refused"),
+    KEY("mode", &VALUE_MODE, spec_listen, mode, "0660", "permissions of a unix socket",
+        .presence = KEY_CONDITIONAL),
 };
 static const struct value_type LISTEN_TYPE =
     SHORT_SECTION_TYPE(LISTEN_FIELDS, struct spec_listen, "address");
 
 static const struct section_field RESOLVER_FIELDS[] = {
-    {"servers", SHAPE_LIST, &VALUE_NAME_SERVER, offsetof(struct spec_resolver, servers), NULL,
-     KEY_REQUIRED, "address[:port] of name servers, in place of those of /etc/resolv.conf"},
+    LIST_KEY("servers", &VALUE_NAME_SERVER, spec_resolver, servers,
+             "address[:port] of name servers, in place of those of /etc/resolv.conf",
+             .presence = KEY_REQUIRED),
 };
 static const struct value_type RESOLVER_TYPE = SECTION_TYPE(RESOLVER_FIELDS, struct spec_resolver);
 
@@ -574,54 +523,45 @@ static const struct value_type INCLUDE_PATH =
     VALUE_STRING_TYPE("a path or a pattern of files", NULL);
 enum { N_INCLUDED_FIELDS = 4 }; /* the last ones: what an included file may have */
 static const struct section_field POLICY_FIELDS[] = {
-    {"listen", SHAPE_LIST, &LISTEN_TYPE, offsetof(struct spec_policy, listen), NULL, KEY_REQUIRED,
-     "address:port, unix:/path, a section, or a list of such"},
-    {"tls_tickets", SHAPE_ONE, &SECTIONS_TLS_TICKETS, offsetof(struct spec_policy, tls_tickets),
-     NULL, KEY_OPTIONAL, "for tickets: shared"},
-    {"admin", SHAPE_ONE, &SECTIONS_ADMIN, offsetof(struct spec_policy, admin), NULL, KEY_OPTIONAL,
-     "where operators connect: a section, or its listen alone; left out: nowhere"},
-    {"workers", SHAPE_ONE, &WORKERS, offsetof(struct spec_policy, workers), "auto", KEY_OPTIONAL,
-     "threads; auto: one per core"},
-    {"trusted_proxies", SHAPE_LIST, &VALUE_PREFIX, offsetof(struct spec_policy, trusted_proxies),
-     NULL, KEY_OPTIONAL,
-     "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header count"},
-    {"resolver", SHAPE_ONE, &RESOLVER_TYPE, offsetof(struct spec_policy, resolver), NULL,
-     KEY_OPTIONAL, "name servers; left out: those of the system"},
-    {"store", SHAPE_ONE, &SECTIONS_STORE, offsetof(struct spec_policy, store), NULL, KEY_OPTIONAL,
-     "where counters live; left out: in this process"},
-    {"log", SHAPE_ONE, &LOG_TYPE, offsetof(struct spec_policy, log), NULL, KEY_OPTIONAL,
-     "one line a request"},
-    {"max", SHAPE_ONE, &MAX_TYPE, offsetof(struct spec_policy, max), NULL, KEY_OPTIONAL,
-     "caps on what clients may ask for"},
-    {"timeouts", SHAPE_ONE, &TIMEOUTS_TYPE, offsetof(struct spec_policy, timeouts), NULL,
-     KEY_OPTIONAL, "how long to wait for clients"},
-    {"headers", SHAPE_ONE, &HEADERS, offsetof(struct spec_policy, headers), "ratelimit",
-     KEY_OPTIONAL,
-     "ratelimit, x_ratelimit, ratelimit_and_x_ratelimit, ratelimit_next or none: the fields that "
-     "tell clients of their limits"},
-    {"upstream", SHAPE_ONE, &VALUE_SERVER, offsetof(struct spec_policy, upstream), NULL,
-     KEY_OPTIONAL, "short form: the one server for all requests"},
-    {"limit", SHAPE_LIST, &VALUE_RATE, offsetof(struct spec_policy, limit), NULL, KEY_OPTIONAL,
-     "short form: the rate per client address"},
-    {"defaults", SHAPE_ONE, &DEFAULTS_TYPE, offsetof(struct spec_policy, defaults), NULL,
-     KEY_OPTIONAL, "what routes need not say"},
-    {"jwt", SHAPE_MAP, &SECTIONS_JWT, offsetof(struct spec_policy, jwt), NULL, KEY_OPTIONAL,
-     "whose tokens count, and how they are verified, by name"},
-    {"geo", SHAPE_ONE, &GEO_TYPE, offsetof(struct spec_policy, geo), NULL, KEY_OPTIONAL,
-     "which country and autonomous system addresses are of"},
-    {"watch", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_policy, watch), "false", KEY_OPTIONAL,
-     "reload when the file changes"},
-    {"tenants", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_policy, tenants), NULL, KEY_OPTIONAL,
-     "without Redis: the file that says which key has which plan, in limits with plan: tenant; it "
-     "is read again when it changes"},
-    {"include", SHAPE_LIST, &INCLUDE_PATH, offsetof(struct spec_policy, include), NULL,
-     KEY_OPTIONAL, "paths and patterns of files with limits, routes and upstreams of this policy"},
-    {"upstreams", SHAPE_MAP, &SECTIONS_UPSTREAM, offsetof(struct spec_policy, upstreams), NULL,
-     KEY_OPTIONAL, "servers, by name"},
-    {"limits", SHAPE_MAP, &SECTIONS_LIMIT, offsetof(struct spec_policy, limits), NULL, KEY_OPTIONAL,
-     "limits, by name"},
-    {"routes", SHAPE_LIST, &SECTIONS_ROUTE, offsetof(struct spec_policy, routes), NULL,
-     KEY_OPTIONAL, "what happens to which requests; the first that matches counts"},
+    LIST_KEY("listen", &LISTEN_TYPE, spec_policy, listen,
+             "address:port, unix:/path, a section, or a list of such", .presence = KEY_REQUIRED),
+    KEY("tls_tickets", &SECTIONS_TLS_TICKETS, spec_policy, tls_tickets, NULL,
+        "for tickets: shared"),
+    KEY("admin", &SECTIONS_ADMIN, spec_policy, admin, NULL,
+        "where operators connect: a section, or its listen alone; left out: nowhere"),
+    KEY("workers", NUMBER_OR_AUTO(1, WORKERS_MAX), spec_policy, workers, "auto",
+        "threads; auto: one per core"),
+    LIST_KEY(
+        "trusted_proxies", &VALUE_PREFIX, spec_policy, trusted_proxies,
+        "addresses, prefixes or unix: whose X-Forwarded-For, Forwarded and PROXY header count"),
+    KEY("resolver", &RESOLVER_TYPE, spec_policy, resolver, NULL,
+        "name servers; left out: those of the system"),
+    KEY("store", &SECTIONS_STORE, spec_policy, store, NULL,
+        "where counters live; left out: in this process"),
+    KEY("log", &LOG_TYPE, spec_policy, log, NULL, "one line a request"),
+    KEY("max", &MAX_TYPE, spec_policy, max, NULL, "caps on what clients may ask for"),
+    KEY("timeouts", &TIMEOUTS_TYPE, spec_policy, timeouts, NULL, "how long to wait for clients"),
+    KEY("headers", &HEADERS, spec_policy, headers, "ratelimit",
+        "ratelimit, x_ratelimit, ratelimit_and_x_ratelimit, ratelimit_next or none: the fields "
+        "that tell clients of their limits"),
+    KEY("upstream", &VALUE_SERVER, spec_policy, upstream, NULL,
+        "short form: the one server for all requests"),
+    LIST_KEY("limit", &VALUE_RATE, spec_policy, limit, "short form: the rate per client address"),
+    KEY("defaults", &DEFAULTS_TYPE, spec_policy, defaults, NULL, "what routes need not say"),
+    MAP_KEY("jwt", &SECTIONS_JWT, spec_policy, jwt,
+            "whose tokens count, and how they are verified, by name"),
+    KEY("geo", &GEO_TYPE, spec_policy, geo, NULL,
+        "which country and autonomous system addresses are of"),
+    KEY("watch", &VALUE_BOOL, spec_policy, watch, "false", "reload when the file changes"),
+    KEY("tenants", &VALUE_FILE, spec_policy, tenants, NULL,
+        "without Redis: the file that says which key has which plan, in limits with plan: tenant; "
+        "it is read again when it changes"),
+    LIST_KEY("include", &INCLUDE_PATH, spec_policy, include,
+             "paths and patterns of files with limits, routes and upstreams of this policy"),
+    MAP_KEY("upstreams", &SECTIONS_UPSTREAM, spec_policy, upstreams, "servers, by name"),
+    MAP_KEY("limits", &SECTIONS_LIMIT, spec_policy, limits, "limits, by name"),
+    LIST_KEY("routes", &SECTIONS_ROUTE, spec_policy, routes,
+             "what happens to which requests; the first that matches counts"),
 };
 const struct value_type SECTIONS_POLICY = {
     .kind = VALUE_SECTION,
@@ -651,38 +591,41 @@ static const struct value_type ALGORITHM = WORD_TYPE(
     "RS256, RS384, RS512, PS256, ES256, ES384, EdDSA or HS256", [JWT_RS256] = "RS256",
     [JWT_RS384] = "RS384", [JWT_RS512] = "RS512", [JWT_PS256] = "PS256", [JWT_ES256] = "ES256",
     [JWT_ES384] = "ES384", [JWT_EDDSA] = "EdDSA", [JWT_HS256] = "HS256");
-static const struct value_type LEEWAY = VALUE_DURATION_TYPE(0, MS(HOUR_MS));
 
 static const struct section_field JWT_FIELDS[] = {
-    {"keys", SHAPE_ONE, &VALUE_FILE_OR_URL, offsetof(struct spec_jwt, keys), NULL, KEY_CONDITIONAL,
-     "public keys: https:// and where a JWK set is, or a file with such a set or with PEM; this or "
-     "secret"},
-    {"secret", SHAPE_ONE, &VALUE_SECRET, offsetof(struct spec_jwt, secret), NULL, KEY_CONDITIONAL,
-     "of HS256, at least 32 bytes; this or keys"},
-    {"ca", SHAPE_ONE, &VALUE_FILE, offsetof(struct spec_jwt, ca), "system", KEY_CONDITIONAL,
-     "system, or a file in PEM: authorities of the certificate of keys at https://"},
-    {"algorithms", SHAPE_LIST, &ALGORITHM, offsetof(struct spec_jwt, algorithms), NULL,
-     KEY_CONDITIONAL, "of signatures; needed with keys; with secret it is HS256"},
-    {"issuer", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_jwt, issuers), NULL, KEY_OPTIONAL,
-     "what iss of a token must be, one of these; left out: anything"},
-    {"audience", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_jwt, audiences), NULL, KEY_OPTIONAL,
-     "what aud of a token must be or contain, one of these; left out: anything"},
-    {"types", SHAPE_LIST, &VALUE_TEXT, offsetof(struct spec_jwt, types), NULL, KEY_OPTIONAL,
-     "what typ of a token must be, one of these, such as at+jwt; left out: anything"},
-    {"from", SHAPE_LIST, &VALUE_KEY_PART, offsetof(struct spec_jwt, from), NULL, KEY_OPTIONAL,
-     "header.NAME, cookie.NAME or query.NAME: where tokens are; left out: header.authorization"},
-    {"leeway", SHAPE_ONE, &LEEWAY, offsetof(struct spec_jwt, leeway_us), "60s", KEY_OPTIONAL,
-     "by which the clocks of issuers may differ, for exp and nbf"},
-    {"on_invalid", SHAPE_ONE, &ON_INVALID, offsetof(struct spec_jwt, on_invalid), "deny",
-     KEY_OPTIONAL, "deny or missing: a token that is not valid gets 401, or counts as none"},
+    KEY("keys", &VALUE_FILE_OR_URL, spec_jwt, keys, NULL,
+        "public keys: https:// and where a JWK set is, or a file with such a set or with PEM; this "
+        "or secret",
+        .presence = KEY_CONDITIONAL),
+    KEY("secret", &VALUE_SECRET, spec_jwt, secret, NULL,
+        "of HS256, at least 32 bytes; this or keys", .presence = KEY_CONDITIONAL),
+    KEY("ca", &VALUE_FILE, spec_jwt, ca, "system",
+        "system, or a file in PEM: authorities of the certificate of keys at https://",
+        .presence = KEY_CONDITIONAL),
+    LIST_KEY("algorithms", &ALGORITHM, spec_jwt, algorithms,
+             "of signatures; needed with keys; with secret it is HS256",
+             .presence = KEY_CONDITIONAL),
+    LIST_KEY("issuer", &VALUE_TEXT, spec_jwt, issuers,
+             "what iss of a token must be, one of these; left out: anything"),
+    LIST_KEY("audience", &VALUE_TEXT, spec_jwt, audiences,
+             "what aud of a token must be or contain, one of these; left out: anything"),
+    LIST_KEY("types", &VALUE_TEXT, spec_jwt, types,
+             "what typ of a token must be, one of these, such as at+jwt; left out: anything"),
+    LIST_KEY(
+        "from", &VALUE_KEY_PART, spec_jwt, from,
+        "header.NAME, cookie.NAME or query.NAME: where tokens are; left out: header.authorization"),
+    KEY("leeway", DURATION(0, MS(HOUR_MS)), spec_jwt, leeway_us, "60s",
+        "by which the clocks of issuers may differ, for exp and nbf"),
+    KEY("on_invalid", &ON_INVALID, spec_jwt, on_invalid, "deny",
+        "deny or missing: a token that is not valid gets 401, or counts as none"),
 };
 const struct value_type SECTIONS_JWT = SECTION_TYPE(JWT_FIELDS, struct spec_jwt);
 
 static const struct section_field ROUTE_JWT_FIELDS[] = {
-    {"provider", SHAPE_ONE, &VALUE_NAME, offsetof(struct spec_route_jwt, provider), NULL,
-     KEY_OPTIONAL, "whose tokens count, a name of jwt; left out: the only one's"},
-    {"required", SHAPE_ONE, &VALUE_BOOL, offsetof(struct spec_route_jwt, required), "false",
-     KEY_OPTIONAL, "true: a request without a token gets 401"},
+    KEY("provider", &VALUE_NAME, spec_route_jwt, provider, NULL,
+        "whose tokens count, a name of jwt; left out: the only one's"),
+    KEY("required", &VALUE_BOOL, spec_route_jwt, required, "false",
+        "true: a request without a token gets 401"),
 };
 const struct value_type SECTIONS_ROUTE_JWT =
     SHORT_SECTION_TYPE(ROUTE_JWT_FIELDS, struct spec_route_jwt, "provider");

@@ -26,17 +26,48 @@ static bool check_bounds(const struct value_type *type, uint64_t value,
     return false;
 }
 
+/* Read a number within the bounds of its type, or the word that stands for 0. */
+static bool parse_bounded(const struct value_input *input,
+                          bool (*read)(struct span span, uint64_t *value, struct text *problem),
+                          void (*write)(struct text *text, uint64_t value), uint64_t *out)
+{
+    const char *zero_word = input->type->zero_word;
+    uint64_t value = 0;
+    if ((zero_word != NULL && span_equals(input->text, span_of_text(zero_word))) ||
+        (read(input->text, &value, input->problem) &&
+         check_bounds(input->type, value, write, input->problem))) {
+        *out = value;
+        return true;
+    }
+    if (zero_word != NULL) {
+        text_add_format(input->problem, ", or %s", zero_word);
+    }
+    return false;
+}
+
+static bool read_number(struct span span, uint64_t *value, struct text *problem)
+{
+    return span_to_u64(span, UINT64_MAX, value) || text_refuse(problem, "must be a whole number");
+}
+
 bool value_parse_number(const struct value_input *input, void *out)
 {
-    uint64_t value = 0;
-    if (!span_to_u64(input->text, UINT64_MAX, &value)) {
-        return text_refuse(input->problem, "must be a whole number");
+    uint64_t value;
+    const bool is_good = parse_bounded(input, read_number, text_add_u64, &value);
+    if (is_good) {
+        *(uint32_t *)out = (uint32_t)value;
     }
-    if (!check_bounds(input->type, value, text_add_u64, input->problem)) {
-        return false;
-    }
-    *(uint32_t *)out = (uint32_t)value;
-    return true;
+    return is_good;
+}
+
+bool value_parse_duration(const struct value_input *input, void *out)
+{
+    return parse_bounded(input, units_parse_duration, units_write_duration, out);
+}
+
+bool value_parse_size(const struct value_input *input, void *out)
+{
+    return parse_bounded(input, units_parse_size, units_write_size, out);
 }
 
 static bool parse_country(const struct value_input *input, void *out)
@@ -49,28 +80,6 @@ static bool parse_asn(const struct value_input *input, void *out)
 {
     return geo_asn_parse(input->text, out) ||
            text_refuse(input->problem, "must be the number of an AS, 1 to 4294967295");
-}
-
-bool value_parse_duration(const struct value_input *input, void *out)
-{
-    uint64_t us = 0;
-    if (!units_parse_duration(input->text, &us, input->problem) ||
-        !check_bounds(input->type, us, units_write_duration, input->problem)) {
-        return false;
-    }
-    *(uint64_t *)out = us;
-    return true;
-}
-
-bool value_parse_size(const struct value_input *input, void *out)
-{
-    uint64_t bytes = 0;
-    if (!units_parse_size(input->text, &bytes, input->problem) ||
-        !check_bounds(input->type, bytes, units_write_size, input->problem)) {
-        return false;
-    }
-    *(uint64_t *)out = bytes;
-    return true;
 }
 
 static bool parse_byte_rate(const struct value_input *input, void *out)
@@ -99,18 +108,6 @@ static bool parse_byte_rate(const struct value_input *input, void *out)
         return text_refuse(input->problem, "must be 1B/s to 1TiB/s, or off");
     }
     *(uint64_t *)out = bytes;
-    return true;
-}
-
-bool value_parse_auto(const struct value_input *input, void *out)
-{
-    if (span_equals(input->text, SPAN("auto"))) {
-        *(uint32_t *)out = 0;
-        return true;
-    }
-    if (!value_parse_number(input, out)) {
-        return text_refuse(input->problem, ", or auto");
-    }
     return true;
 }
 
@@ -420,37 +417,16 @@ static bool check_file(struct span text, struct text *problem)
 /* --- the list --- */
 
 const struct value_type VALUE_TEXT = VALUE_STRING_TYPE("a text", NULL);
-const struct value_type VALUE_SECRET = {
-    .kind = VALUE_STRING,
-    .noun = "a text",
-    .bytes = sizeof(struct spec_text),
-    .has_node = true,
-    .is_secret = true,
-};
-const struct value_type VALUE_COUNTRY = {
-    .noun = "a country as two letters, such as DE",
-    VALUE_WITH_NODE(struct spec_country, letters),
-    .parse = parse_country,
-    .pattern = "^[A-Za-z]{2}$",
-};
-const struct value_type VALUE_ASN = {
-    .noun = "the number of an autonomous system, such as 64496",
-    VALUE_WITH_NODE(struct spec_asn, number),
-    .parse = parse_asn,
-    .min = 1,
-    .max = UINT32_MAX,
-    .form = FORM_NUMBER,
-    .pattern = "^[Aa][Ss][0-9]+$",
-};
+const struct value_type VALUE_SECRET = VALUE_STRING_TYPE("a text", NULL, .is_secret = true);
+const struct value_type VALUE_COUNTRY =
+    VALUE_NODE_TYPE("a country as two letters, such as DE", struct spec_country, letters,
+                    parse_country, .pattern = "^[A-Za-z]{2}$");
+const struct value_type VALUE_ASN =
+    VALUE_NODE_TYPE("the number of an autonomous system, such as 64496", struct spec_asn, number,
+                    parse_asn, VALUE_IS_NUMBER(1, UINT32_MAX), .pattern = "^[Aa][Ss][0-9]+$");
 const struct value_type VALUE_FILE = VALUE_STRING_TYPE("the path of a file", check_file);
-const struct value_type VALUE_FILE_OR_URL = {
-    .kind = VALUE_STRING,
-    .noun = "the path of a file",
-    .bytes = sizeof(struct spec_text),
-    .has_node = true,
-    .check = check_file,
-    .has_query = true,
-};
+const struct value_type VALUE_FILE_OR_URL =
+    VALUE_STRING_TYPE("the path of a file", check_file, .has_query = true);
 const struct value_type VALUE_NAME = VALUE_STRING_TYPE("a name", NULL);
 const struct value_type VALUE_CONTENT_TYPE =
     VALUE_STRING_TYPE("a media type such as text/plain", check_content_type);
@@ -472,82 +448,38 @@ const struct value_type VALUE_CLAIM = VALUE_STRING_TYPE("the value of a claim", 
 const struct value_type VALUE_FIELD_NAME =
     VALUE_STRING_TYPE("the name of a header", check_field_name);
 const struct value_type VALUE_LOG_TARGET = VALUE_STRING_TYPE(LOG_TARGET_NOUN, check_log_target);
-const struct value_type VALUE_BOOL = {
-    .kind = VALUE_SCALAR,
-    .noun = "true or false",
-    .bytes = sizeof(bool),
-    .parse = parse_bool,
-    .form = FORM_SWITCH,
-};
-const struct value_type VALUE_LISTEN = {
-    .noun = "address:port or unix:/path",
-    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
-    .parse = parse_listen,
-    .pattern = "^(unix:/.+|[^/]+:[0-9]+)$",
-};
+const struct value_type VALUE_BOOL =
+    VALUE_SCALAR_TYPE("true or false", bool, parse_bool, .form = FORM_SWITCH);
+const struct value_type VALUE_LISTEN =
+    VALUE_NODE_TYPE("address:port or unix:/path", struct spec_endpoint, endpoint, parse_listen,
+                    .pattern = "^(unix:/.+|[^/]+:[0-9]+)$");
 /* YAML parsers read four digits as a number, some as decimal and some as octal. */
-const struct value_type VALUE_MODE = {
-    .kind = VALUE_SCALAR,
-    .noun = "permissions such as 0660",
-    .bytes = sizeof(uint32_t),
-    .parse = parse_mode,
-    .max = 777,
-    .form = FORM_NUMBER,
-};
-const struct value_type VALUE_NAME_SERVER = {
-    .noun = "an address such as 10.0.0.53",
-    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
-    .parse = parse_name_server,
-};
-const struct value_type VALUE_SERVER = {
-    .noun = "a URL such as http://127.0.0.1:9000, or unix:/path",
-    VALUE_WITH_NODE(struct spec_endpoint, endpoint),
-    .parse = parse_server,
-    .pattern = "^(https?://.+|unix:/.+)$",
-};
-const struct value_type VALUE_REDIS = {
-    .noun = "a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
-    VALUE_WITH_NODE(struct spec_redis, url),
-    .parse = parse_redis,
-    .is_secret = true,
-    .pattern = "^(rediss?(\\+sentinel)?://.+|(redis\\+)?unix:///.+)$",
-};
-const struct value_type VALUE_BYTE_RATE = VALUE_PATTERN_TYPE(
-    "a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate, PATTERN_SIZE "/s|off");
+const struct value_type VALUE_MODE =
+    VALUE_SCALAR_TYPE("permissions such as 0660", uint32_t, parse_mode, VALUE_IS_NUMBER(0, 777));
+const struct value_type VALUE_NAME_SERVER = VALUE_NODE_TYPE(
+    "an address such as 10.0.0.53", struct spec_endpoint, endpoint, parse_name_server);
+const struct value_type VALUE_SERVER =
+    VALUE_NODE_TYPE("a URL such as http://127.0.0.1:9000, or unix:/path", struct spec_endpoint,
+                    endpoint, parse_server, .pattern = "^(https?://.+|unix:/.+)$");
+const struct value_type VALUE_REDIS =
+    VALUE_NODE_TYPE("a URL such as redis://127.0.0.1:6379/0, or several for a cluster",
+                    struct spec_redis, url, parse_redis, .is_secret = true,
+                    .pattern = "^(rediss?(\\+sentinel)?://.+|(redis\\+)?unix:///.+)$");
+const struct value_type VALUE_BYTE_RATE =
+    VALUE_SCALAR_TYPE("a size a second such as 1KiB/s, or off", uint64_t, parse_byte_rate,
+                      .pattern = "^(" PATTERN_SIZE "/s|off)$");
 const struct value_type VALUE_SHARE =
-    VALUE_PATTERN_TYPE("a share such as 10% or 0.1%", uint32_t, parse_share,
-                       "(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%");
+    VALUE_SCALAR_TYPE("a share such as 10% or 0.1%", uint32_t, parse_share,
+                      .pattern = "^((100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%)$");
 const struct value_type VALUE_PREFIX =
-    VALUE_PATTERN_TYPE("an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix,
-                       parse_prefix, "unix|[0-9A-Fa-f:.]+(/[0-9]+)?");
-const struct value_type VALUE_FIELD = {
-    .kind = VALUE_SCALAR,
-    .noun = "a header's value",
-    .bytes = sizeof(struct spec_field),
-    .has_node = true,
-    .parse = parse_field,
-    .is_secret = true,
-};
-const struct value_type VALUE_ANSWER_FIELD = {
-    .kind = VALUE_SCALAR,
-    .noun = "a header's value",
-    .bytes = sizeof(struct spec_field),
-    .has_node = true,
-    .parse = parse_field,
-};
-const struct value_type VALUE_HEADER = {
-    .kind = VALUE_STRING,
-    .noun = "a header's value, true or false",
-    .bytes = sizeof(struct spec_text),
-    .has_node = true,
-    .check = check_field_value,
-    .is_matched = true,
-};
-const struct value_type VALUE_PARAMETER = {
-    .kind = VALUE_STRING,
-    .noun = "a parameter's value, true or false",
-    .bytes = sizeof(struct spec_text),
-    .has_node = true,
-    .check = check_parameter,
-    .is_matched = true,
-};
+    VALUE_SCALAR_TYPE("an address, a prefix such as 10.0.0.0/8, or unix", struct address_prefix,
+                      parse_prefix, .pattern = "^(unix|[0-9A-Fa-f:.]+(/[0-9]+)?)$");
+/* parse_field() looks at the name, which stands at the start. */
+const struct value_type VALUE_FIELD = VALUE_NODE_TYPE("a header's value", struct spec_field,
+                                                      position, parse_field, .is_secret = true);
+const struct value_type VALUE_ANSWER_FIELD =
+    VALUE_NODE_TYPE("a header's value", struct spec_field, position, parse_field);
+const struct value_type VALUE_HEADER =
+    VALUE_STRING_TYPE("a header's value, true or false", check_field_value, .is_matched = true);
+const struct value_type VALUE_PARAMETER =
+    VALUE_STRING_TYPE("a parameter's value, true or false", check_parameter, .is_matched = true);

@@ -56,7 +56,6 @@ extern const struct value_type VALUE_FIELD_NAME;     /* struct spec_text */
 
 /* Parsers for types with their own bounds. */
 bool value_parse_number(const struct value_input *input, void *out);
-bool value_parse_auto(const struct value_input *input, void *out);
 bool value_parse_duration(const struct value_input *input, void *out);
 bool value_parse_size(const struct value_input *input, void *out);
 
@@ -74,54 +73,40 @@ bool value_check_method(struct span method, struct text *problem);
     "(?=[0-9])([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?([0-9]+us)?"
 #define PATTERN_SIZE "[0-9]+([KMGT]i)?B"
 
-/* A struct spec_text. */
-#define VALUE_STRING_TYPE(noun_, check_)                                                           \
+/* Types of values, for initialisers; each may end with further members, `.pattern = "…"`. */
+
+/* A struct spec_text that a check accepts, or NULL. */
+#define VALUE_STRING_TYPE(noun_, ...)                                                              \
     {                                                                                              \
         .kind = VALUE_STRING, .noun = (noun_), .bytes = sizeof(struct spec_text),                  \
-        .has_node = true, .check = (check_)                                                        \
+        .has_node = true, .check = __VA_ARGS__                                                     \
     }
 
-/* Of a scalar's type: @struct_ begins with its node, and parse() writes @member_. */
-#define VALUE_WITH_NODE(struct_, member_)                                                          \
-    .kind = VALUE_SCALAR, .bytes = sizeof(struct_), .offset = offsetof(struct_, member_),          \
-    .has_node = true
-
-#define VALUE_SCALAR_TYPE(noun_, type_, parse_)                                                    \
+/* Parsed into a @type_. */
+#define VALUE_SCALAR_TYPE(noun_, type_, ...)                                                       \
     {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_)           \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = __VA_ARGS__        \
     }
 
-/* A scalar type with a pattern. */
-#define VALUE_PATTERN_TYPE(noun_, type_, parse_, pattern_)                                         \
+/* Parsed into a @struct_, which begins with its node: parse() writes from @member_ on. */
+#define VALUE_NODE_TYPE(noun_, struct_, member_, ...)                                              \
     {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(type_), .parse = (parse_),          \
-        .pattern = "^(" pattern_ ")$"                                                              \
+        .kind = VALUE_SCALAR, .noun = (noun_), .bytes = sizeof(struct_),                           \
+        .offset = offsetof(struct_, member_), .has_node = true, .parse = __VA_ARGS__               \
     }
+
+/* Members of a type that may be a whole number in the file. */
+#define VALUE_IS_NUMBER(min_, max_) .min = (min_), .max = (max_), .form = FORM_NUMBER
 
 /* A whole number into a uint32_t, a duration into us and a size into bytes, both uint64_t. */
 #define VALUE_NUMBER_TYPE(min_, max_)                                                              \
-    {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = "a whole number", .bytes = sizeof(uint32_t),                 \
-        .parse = value_parse_number, .min = (min_), .max = (max_), .form = FORM_NUMBER             \
-    }
-/* Likewise, or auto, which is 0. */
-#define VALUE_AUTO_TYPE(min_, max_)                                                                \
-    {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = "auto or a whole number", .bytes = sizeof(uint32_t),         \
-        .parse = value_parse_auto, .min = (min_), .max = (max_), .form = FORM_NUMBER,              \
-        .pattern = "^auto$"                                                                        \
-    }
+    VALUE_SCALAR_TYPE("a whole number", uint32_t, value_parse_number, VALUE_IS_NUMBER(min_, max_))
 #define VALUE_DURATION_TYPE(min_, max_)                                                            \
-    {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = "a duration such as 500ms or 10s",                           \
-        .bytes = sizeof(uint64_t), .parse = value_parse_duration, .min = (min_), .max = (max_),    \
-        .pattern = "^(" PATTERN_DURATION ")$"                                                      \
-    }
+    VALUE_SCALAR_TYPE("a duration such as 500ms or 10s", uint64_t, value_parse_duration,           \
+                      .min = (min_), .max = (max_), .pattern = "^(" PATTERN_DURATION ")$")
 #define VALUE_SIZE_TYPE(min_, max_)                                                                \
-    {                                                                                              \
-        .kind = VALUE_SCALAR, .noun = "a size such as 16KiB", .bytes = sizeof(uint64_t),           \
-        .parse = value_parse_size, .min = (min_), .max = (max_), .pattern = "^(" PATTERN_SIZE ")$" \
-    }
+    VALUE_SCALAR_TYPE("a size such as 16KiB", uint64_t, value_parse_size, .min = (min_),           \
+                      .max = (max_), .pattern = "^(" PATTERN_SIZE ")$")
 
 /* Whether @text can be the value of a header field; else @problem says why not. */
 bool value_check_field(struct span text, struct text *problem);
@@ -140,11 +125,7 @@ MUST_USE bool value_check_read_field(struct span name, struct text *problem);
 #define HOUR_MS UINT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-#define SECTION_TYPE(fields_, struct_)                                                             \
-    {                                                                                              \
-        .kind = VALUE_SECTION, .noun = "a mapping", .bytes = sizeof(struct_),                      \
-        .section = SHORT_SECTION(fields_, NULL)                                                    \
-    }
+#define SECTION_TYPE(fields_, struct_) SHORT_SECTION_TYPE(fields_, struct_, NULL)
 #define SHORT_SECTION_TYPE(fields_, struct_, shorthand_)                                           \
     {                                                                                              \
         .kind = VALUE_SECTION, .noun = "a mapping", .bytes = sizeof(struct_),                      \
@@ -153,6 +134,34 @@ MUST_USE bool value_check_read_field(struct span name, struct text *problem);
 #define SHORT_SECTION(fields_, shorthand_)                                                         \
     (&(const struct section){                                                                      \
         .fields = (fields_), .n_fields = ARRAY_LEN(fields_), .shorthand = (shorthand_)})
+
+/* Types of one key, within its row. */
+#define NUMBER(min_, max_) (&(const struct value_type)VALUE_NUMBER_TYPE(min_, max_))
+#define DURATION(min_, max_) (&(const struct value_type)VALUE_DURATION_TYPE(min_, max_))
+#define SIZE(min_, max_) (&(const struct value_type)VALUE_SIZE_TYPE(min_, max_))
+#define NUMBER_OR_AUTO(min_, max_)                                                                 \
+    (&(const struct value_type)VALUE_SCALAR_TYPE(                                                  \
+        "auto or a whole number", uint32_t, value_parse_number, .zero_word = "auto",               \
+        VALUE_IS_NUMBER(min_, max_), .pattern = "^auto$"))
+
+/* The row of a key, whose value goes to @member_ of a struct @of_: a single value, a list, a map, a
+ * map of lists. Last the doc, and .presence of a key that is not simply optional. */
+#define KEY(key_, type_, of_, member_, fallback_, ...)                                             \
+    {                                                                                              \
+        (key_), SHAPE_ONE, (type_), offsetof(struct of_, member_), (fallback_), .doc = __VA_ARGS__ \
+    }
+#define LIST_KEY(key_, type_, of_, member_, ...)                                                   \
+    {                                                                                              \
+        (key_), SHAPE_LIST, (type_), offsetof(struct of_, member_), .doc = __VA_ARGS__             \
+    }
+#define MAP_KEY(key_, type_, of_, member_, ...)                                                    \
+    {                                                                                              \
+        (key_), SHAPE_MAP, (type_), offsetof(struct of_, member_), .doc = __VA_ARGS__              \
+    }
+#define LISTS_KEY(key_, type_, of_, member_, ...)                                                  \
+    {                                                                                              \
+        (key_), SHAPE_MAP_OF_LISTS, (type_), offsetof(struct of_, member_), .doc = __VA_ARGS__     \
+    }
 
 /* The words in the order of their values, which begin at 0. */
 #define WORD_TYPE(noun_, ...)                                                                      \
