@@ -217,6 +217,31 @@ def test_members_of_a_binary_field_are_fields(start, start_server):
     assert fields == [("x-bin", "YQ"), ("x-bin", "YWI="), ("x-bin", "YWJj"), ("x-bin", "+/+/"), ("y-bin", "")]
 
 
+SECRET = "[{upstream: api, request: {set: {X-Secret: s}}}]"
+
+
+@pytest.mark.parametrize("headers", [20, 100, 256])
+@pytest.mark.parametrize("lines", [("X-Bin",), ("X-Bin", "Y-Bin", "Z-Bin")])
+def test_members_count_as_fields_and_leave_none_out(start, start_server, lines, headers):
+    """Else they would fill the room that a request has, and what sluice adds to it would be missing."""
+    server = start_server()
+    proxy = start(policy(server, routes=SECRET, max=f"{{head: 64KiB, headers: {headers}}}"))
+    assert proxy.ask("GET", "/", of(1)).status == 200
+    others = sorted(name for name, _ in server.last.fields)
+    allowed = headers - 2  # Host and X-Forwarded-For
+    for n in (allowed - 1, allowed, allowed + 1, 300, 1010, *range(1013, 1026)):
+        sizes = [n // len(lines)] * (len(lines) - 1)
+        sizes.append(n - sum(sizes))
+        more = [(name, ",".join(["AA"] * size)) for name, size in zip(lines, sizes)]
+        before = len(server.requests)
+        assert proxy.ask("GET", "/", of(1, *more)).status == (200 if n <= allowed else 431), n
+        assert len(server.requests) - before == (n <= allowed)
+        if n <= allowed:
+            names = [name for name, _ in server.last.fields]
+            assert sorted(name for name in names if not name.endswith("-bin")) == others
+            assert len(names) - len(others) == n and "x-secret" in others
+
+
 def test_a_head_above_what_the_server_takes_is_431(start, start_server):
     server = start_server(settings={SettingsFrame.MAX_HEADER_LIST_SIZE: 1500})
     proxy = start(policy(server, more=EJECT))

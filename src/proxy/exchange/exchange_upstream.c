@@ -464,9 +464,11 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
 {
     const struct exchange *exchange = exchange_of(user);
     const struct head *head = &exchange->request;
+    const size_t fields_max = exchange->config->policy->max.headers;
     *request = (struct upstream_request){
         .client = address_of_client(&exchange->evaluation.view.client),
         .head_bytes = head->method.len + head->target.whole.len,
+        .more_fields_max = head->n_fields < fields_max ? fields_max - head->n_fields : 0,
         .has_body = head->body != BODY_NONE,
     };
     for (size_t i = 0; i < head->n_fields; i++) {

@@ -14,8 +14,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "http/field.h"
-#include "http/grpc.h"
+#include "proxy/upstream/upstream_head_fields.h"
 #include "proxy/upstream/upstream_http2.h"
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -23,7 +22,6 @@
 #include "tls/tls_stream.h"
 
 enum {
-    PSEUDO_FIELDS = 4,
     AUTHORITY_BYTES = 512,
     PIECE_BYTES = SMALL_BLOCK_BYTES - sizeof(struct upstream_piece),
     ASKED_BYTES_MIN = SMALL_BLOCK_BYTES, /* the user is not asked for room for fewer */
@@ -112,81 +110,6 @@ static void close_stream(struct upstream *upstream)
 
 /* --- the request --- */
 
-/* The next line of @head, without its CR LF. */
-static struct span cut_line(struct span *head)
-{
-    struct span line = span_of(NULL, 0);
-    (void)span_split(head, '\n', &line);
-    return span_of(line.data, line.len > 0 ? line.len - 1 : 0);
-}
-
-static struct field line_of(struct span name, struct span value)
-{
-    return (struct field){.name = name, .value = value};
-}
-
-/* In place: the head is a block of ours. */
-static void lower(struct span name)
-{
-    char *bytes = (char *)(uintptr_t)name.data;
-    for (size_t i = 0; i < name.len; i++) {
-        bytes[i] = ascii_lower(bytes[i]);
-    }
-}
-
-/* Add the members of the list @value, each as a field: servers of gRPC decode a value as a whole.
- * False: one is no base64, or there are too many. */
-static bool add_binary(struct span name, struct span value, struct field *fields, size_t *n,
-                       size_t n_max)
-{
-    struct span member;
-    if (value.len == 0) {
-        fields[(*n)++] = line_of(name, value);
-    }
-    while (field_list_next(&value, &member)) {
-        if (*n >= n_max || !grpc_is_base64(member)) {
-            return false;
-        }
-        fields[(*n)++] = line_of(name, member);
-    }
-    return true;
-}
-
-/* The fields of @head, as HTTP/1.1 writes it, in HTTP/2; *@n of them. False: one is malformed for a
- * server of gRPC. */
-static bool read_head(struct span head, bool is_https, struct span own_name, struct field *fields,
-                      size_t n_max, size_t *n_fields)
-{
-    struct span line = cut_line(&head);
-    const size_t method_len = span_find(line, ' ');
-    const struct span rest = span_of(line.data + method_len + 1, line.len - method_len - 1);
-    struct span authority = own_name;
-    size_t n = PSEUDO_FIELDS;
-    fields[0] = line_of(SPAN(":method"), span_of(line.data, method_len));
-    fields[1] = line_of(SPAN(":scheme"), is_https ? SPAN("https") : SPAN("http"));
-    fields[2] = line_of(SPAN(":path"), span_of(rest.data, span_find(rest, ' ')));
-    while ((line = cut_line(&head)).len > 0 && n < n_max) {
-        const size_t colon = span_find(line, ':');
-        const struct span name = span_of(line.data, colon);
-        const struct span value = span_trim(span_of(line.data + colon + 1, line.len - colon - 1));
-        const enum field_id id = field_identify(name);
-        if (id == FIELD_HOST) {
-            authority = value.len > 0 ? value : authority;
-        } else if (id == FIELD_OTHER && grpc_is_binary(name)) {
-            lower(name);
-            if (!add_binary(name, value, fields, &n, n_max)) {
-                return false;
-            }
-        } else if (id == FIELD_TE || !field_is_hop_by_hop(id)) {
-            lower(name);
-            fields[n++] = line_of(name, value);
-        }
-    }
-    fields[3] = line_of(SPAN(":authority"), authority);
-    *n_fields = n;
-    return true;
-}
-
 enum opening {
     OPENED,
     OPENING_REFUSED, /* the server would take it for a fault; its user hears of it soon */
@@ -208,17 +131,19 @@ static enum opening open_stream(struct upstream_stream *stream, bool is_last)
 {
     struct upstream *upstream = &stream->upstream;
     const struct endpoint *endpoint = upstream->server->endpoint;
-    struct field fields[PSEUDO_FIELDS + UPSTREAM_REQUEST_FIELDS_MAX];
-    struct http2_fields list = {.fields = fields};
+    struct upstream_request request;
+    struct upstream_head_fields head;
     char buffer[AUTHORITY_BYTES];
     struct text own_name = text_of(buffer, sizeof(buffer));
     upstream_name_write_host(endpoint, &own_name);
-    const bool is_read = read_head(upstream->out_head, endpoint->is_https, text_span(&own_name),
-                                   fields, ARRAY_LEN(fields), &list.n);
+    upstream->user->events->describe(upstream->user, &request);
+    const bool is_read = upstream_head_fields_read(&head, upstream->out_head, endpoint->is_https,
+                                                   text_span(&own_name), request.more_fields_max);
     upstream->out_head.len = 0;
     if (!is_read) {
-        return refuse(stream, 400, "a field whose name ends in -bin is no base64");
+        return refuse(stream, head.status, head.fault);
     }
+    const struct http2_fields list = {.fields = head.fields, .n = head.n};
     if (!http2_session_takes_head(upstream_http2_of(stream)->session, &list)) {
         return refuse(stream, 431, "the request's head is larger than the upstream takes");
     }

@@ -19,8 +19,9 @@ struct upstream_user;
 
 /* What a request is, for the choice of a connection that is shared. */
 struct upstream_request {
-    struct address client; /* as address_of_client() gives it */
-    size_t head_bytes;     /* of its lines, about */
+    struct address client;  /* as address_of_client() gives it */
+    size_t head_bytes;      /* of its lines, about */
+    size_t more_fields_max; /* than it has may be sent of it */
     bool has_body;
 };
 
