@@ -96,7 +96,7 @@ struct upstream_spec {
     uint32_t retries; /* of a request whose connection failed before the response; see the manual */
     uint64_t head_bytes_max; /* of a response */
     uint32_t n_fields_max;   /* of a response */
-    bool reuse_after_head;   /* keep a connection after a response to HEAD that announces a body */
+    bool reuse_after_head;   /* keep a connection after a response to HEAD, or 304, with a length */
     uint64_t min_download_bytes_per_s; /* of the routes that have none of their own */
 };
 

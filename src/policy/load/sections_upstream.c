@@ -180,7 +180,7 @@ static const struct section_field UPSTREAM_FIELDS[] = {
     KEY("max_headers", NUMBER(1, RESPONSE_FIELDS_MAX), spec_upstream, values.n_fields_max, "256",
         "header fields of a response; more is answered with 502"),
     KEY("reuse_after_head", &VALUE_BOOL, spec_upstream, values.reuse_after_head, "false",
-        "keep a connection after an answer to HEAD that announces a body"),
+        "keep a connection after an answer to HEAD, or a 304, that may be followed by a body"),
     KEY("host", &VALUE_HOST_RULE, spec_upstream, host, "preserve",
         "preserve, server or a name: the Host that the servers see"),
     KEY("protocol", &PROTOCOL, spec_upstream, values.protocol, "1.1",

@@ -560,15 +560,30 @@ bool upstream_takes_pipe(const struct upstream *upstream, bool keeps_up)
 
 /* --- the end --- */
 
-/* True if the answer to a HEAD announced a body. A server that breaks the rules and sends the body
- * may send it late, when it would be taken for the answer to the next request. */
-static bool may_bring_late_body(const struct upstream *upstream)
+/* Whether the answer has no body because of its request or its status, not by its own length. */
+static bool is_bodyless(const struct upstream *upstream)
 {
     const struct upstream_user *user = upstream->user;
-    const struct head *response = user->response;
-    return response->body == BODY_NONE &&
-           (response->content_length > 0 || head_has(response, FIELD_TRANSFER_ENCODING)) &&
-           user->is_head_request && !upstream->server->group->spec->reuse_after_head;
+    const uint16_t status = user->response->status;
+    return user->response->body == BODY_NONE &&
+           (user->is_head_request || status == 204 || status == 205 || status == 304);
+}
+
+/* Whether the server of a bodyless answer may send a body all the same, against the rules. It may
+ * send it late, when it would be taken for the answer to the next request. To HEAD an answer
+ * without a length is the one of a handler that streams. */
+static bool may_bring_late_body(const struct upstream *upstream)
+{
+    const struct head *response = upstream->user->response;
+    const bool is_announced =
+        response->content_length > 0 || head_has(response, FIELD_TRANSFER_ENCODING);
+    if (response->status == 204 || response->status == 205) {
+        return is_announced;
+    }
+    if (upstream->server->group->spec->reuse_after_head) {
+        return false;
+    }
+    return response->status == 304 ? is_announced : is_announced || !response->has_content_length;
 }
 
 bool upstream_is_current(struct upstream *upstream)
@@ -604,9 +619,11 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
         return;
     }
     const struct head *response = upstream->user->response;
+    upstream->is_doubtful = is_bodyless(upstream);
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
                           upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
-                          !may_bring_late_body(upstream) && !stream_is_blocked(&upstream->stream) &&
+                          !(upstream->is_doubtful && may_bring_late_body(upstream)) &&
+                          !stream_is_blocked(&upstream->stream) &&
                           !stream_is_broken(&upstream->stream);
     if (!is_clean || env_of(upstream)->is_draining || upstream->server->group->is_retired ||
         !upstream_is_current(upstream) || !inbox_end_message(&upstream->inbox)) {

@@ -57,7 +57,8 @@ struct upstream {
     struct upstream_http2 *http2; /* of a connection that may carry streams; else NULL */
     const struct upstream_carrier_ops *carrier_ops; /* with http2 */
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
-    bool is_single; /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
+    bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
+    bool is_single;   /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
     struct head_parser parser;
     struct loop_task death;
 };

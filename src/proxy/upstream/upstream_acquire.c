@@ -44,7 +44,11 @@ void upstream_enter_idle(struct upstream *upstream, uint64_t now_us)
     struct upstream_group *group = upstream->server->group;
     upstream->phase = UPSTREAM_IDLE;
     counter_up(&upstream_server_meters(upstream->server)->idle);
-    list_push_front(&upstream->server->idle, &upstream->node);
+    if (UNLIKELY(upstream->is_doubtful)) {
+        list_push_back(&upstream->server->idle, &upstream->node); /* is taken last */
+    } else {
+        list_push_front(&upstream->server->idle, &upstream->node);
+    }
     timeout_arm(&upstream->timeout, &group->idle_timeouts, now_us);
     if (group->is_limited) {
         offer_idle(group, now_us);
@@ -74,12 +78,21 @@ static bool is_surely_open(struct upstream *upstream)
            stream_peek(&upstream->stream) == STREAM_BLOCKED;
 }
 
+/* Bytes that came after a bodyless answer would be read as the next one. */
+static bool is_acceptable(struct upstream *upstream, enum upstream_use use)
+{
+    if (UNLIKELY(upstream->is_doubtful)) {
+        return stream_peek(&upstream->stream) == STREAM_BLOCKED;
+    }
+    return use != UPSTREAM_SURE || is_surely_open(upstream);
+}
+
 /* The latest idle connection that is acceptable; NULL: there is none. */
 static struct upstream *take_idle(struct upstream_server *server, enum upstream_use use)
 {
     while (use != UPSTREAM_FRESH && !list_is_empty(&server->idle)) {
         struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
-        if (use == UPSTREAM_SURE && !is_surely_open(upstream)) {
+        if (!is_acceptable(upstream, use)) {
             upstream_close(upstream);
             continue;
         }
@@ -305,7 +318,7 @@ enum status upstream_acquire_granted(struct upstream_user *user,
     }
     enum status status = make(grant->server, grant, false, NULL, &taken);
     *is_ready = grant->fd >= 0;
-    if (status == STATUS_OK && *is_ready && use == UPSTREAM_SURE &&
+    if (status == STATUS_OK && *is_ready && (use == UPSTREAM_SURE || grant->is_doubtful) &&
         stream_peek(&taken->stream) != STREAM_BLOCKED) {
         *is_ready = false;
         status = replace(&taken);
@@ -319,11 +332,13 @@ enum status upstream_acquire_granted(struct upstream_user *user,
     return STATUS_OK;
 }
 
-int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address)
+int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address,
+                          bool *is_doubtful)
 {
     struct upstream *upstream = CONTAINER_OF(server->idle.next, struct upstream, node);
     const int fd = server->endpoint->is_https ? -1 : stream_detach(&upstream->stream);
     *address = upstream->address;
+    *is_doubtful = upstream->is_doubtful;
     upstream->has_slot = false;
     upstream_close(upstream);
     return fd;

@@ -85,7 +85,9 @@ void upstream_release_slot(struct upstream_server *server);
 void upstream_close_outdated(struct upstream_server *server);
 
 /* Transfer the latest idle connection of @server, which must have one, and its slot to the caller.
- * Returns the descriptor, or -1 for the slot alone, with TLS; *address is the peer's address. */
-int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address);
+ * Returns the descriptor, or -1 for the slot alone, with TLS; *address is the peer's address,
+ * *is_doubtful that of the connection. */
+int upstream_give_up_idle(struct upstream_server *server, struct resolver_address *address,
+                          bool *is_doubtful);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_INNER_H */

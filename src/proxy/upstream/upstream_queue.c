@@ -130,7 +130,7 @@ static bool give_idle(struct upstream_waiter *waiter, struct upstream_server *se
 {
     const bool is_allowed = upstream_choice_allows(waiter->choice, server, now_us);
     if (is_allowed) {
-        const int fd = upstream_give_up_idle(server, &waiter->address);
+        const int fd = upstream_give_up_idle(server, &waiter->address, &waiter->is_doubtful);
         upstream_choice_note(waiter->choice, server);
         grant(waiter, server->group, server, fd);
     }

@@ -45,6 +45,7 @@ struct upstream_waiter {
     struct upstream_choice *choice; /* its servers; other workers write it while it waits */
     uint64_t pass;                  /* of the queue, when it was last checked */
     bool is_granted;
+    bool is_doubtful;                /* the granted connection is, see upstream.h */
     struct upstream_server *server;  /* of the granted slot; belongs to its own group */
     int fd;                          /* the granted connection; -1: only a slot was granted */
     struct resolver_address address; /* of the connection */

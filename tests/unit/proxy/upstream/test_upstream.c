@@ -160,6 +160,50 @@ START_TEST(what_meets_bytes_that_answer_nothing_is_sent_on_another_connection_al
 }
 END_TEST
 
+/* --- after an answer without a body --- */
+
+static const char *const BODYLESS[] = {
+    "HTTP/1.1 204 No Content\r\n\r\n",
+    "HTTP/1.1 304 Not Modified\r\n\r\n",
+    "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",
+};
+
+static int get_bodyless(const char *answer)
+{
+    const int fd = begin_get("/free");
+    server_send(fd, answer);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    one_exchange_again();
+    return fd;
+}
+
+START_TEST(a_request_does_not_get_the_late_body_of_a_bodyless_answer)
+{
+    const int fd = get_bodyless(BODYLESS[_i]);
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    fake_client_send_head(&client, "POST /free HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    fake_client_send_body(&client, "body", true); /* head and body are sent at once */
+    const int second = server_accept(&stage);
+    server_read_until(&stage, second, "body");
+    server_assert_closed(&stage, fd);
+    serve_once(second);
+    assert_answer_starts("200 OK\r\n");
+    close(second);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_connection_whose_answer_was_bodyless_is_used_again)
+{
+    const int fd = get_bodyless(BODYLESS[_i]);
+    fake_client_send_head(&client, "GET /free HTTP/1.1\r\nHost: second\r\n\r\n");
+    ck_assert(strstr(server_read_until(&stage, fd, "\r\n\r\n"), "Host: second\r\n") != NULL);
+    serve_once(fd);
+    close(fd);
+}
+END_TEST
+
 /* --- a connection of another worker --- */
 
 static const char LIMITED[] =
@@ -210,6 +254,22 @@ START_TEST(a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_b
     serve_once(fd);
     assert_answer_starts("200 OK\r\n");
     ck_assert_uint_eq(stage.generation->upstreams[0]->servers[0]->n_connections, 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_request_does_not_get_the_late_body_of_a_connection_that_was_handed_over)
+{
+    const int fd = grant_connection_to("GET /free HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.exchange->waiter.is_doubtful = true;
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+    client.exchange->waiter.on_grant(&client.exchange->waiter);
+    ck_assert(client.exchange->upstream != NULL && !client.exchange->upstream->is_reused);
+    const int second = server_accept(&stage);
+    server_read_until(&stage, second, "\r\n\r\n");
+    serve_once(second);
+    assert_answer_starts("200 OK\r\n");
+    close(second);
     close(fd);
 }
 END_TEST
@@ -289,11 +349,17 @@ int main(void)
     tcase_add_loop_test(reuse,
                         what_meets_bytes_that_answer_nothing_is_sent_on_another_connection_alone, 0,
                         sizeof(UNSENT) / sizeof(UNSENT[0]));
+    tcase_add_loop_test(reuse, a_request_does_not_get_the_late_body_of_a_bodyless_answer, 0,
+                        ARRAY_LEN(BODYLESS));
+    tcase_add_loop_test(reuse, a_connection_whose_answer_was_bodyless_is_used_again, 0,
+                        ARRAY_LEN(BODYLESS));
     suite_add_tcase(suite, reuse);
     TCase *handed_over = tcase_create("handed_over");
     tcase_add_checked_fixture(handed_over, set_up_limited, tear_down);
     tcase_add_loop_test(handed_over, a_connection_that_was_handed_over_carries_what_waited, 0,
                         ARRAY_LEN(NOT_AGAIN));
+    tcase_add_test(handed_over,
+                   a_request_does_not_get_the_late_body_of_a_connection_that_was_handed_over);
     tcase_add_loop_test(
         handed_over,
         a_connection_that_ended_while_handed_over_is_not_met_by_what_cannot_be_repeated, 0,
