@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/span.h"
@@ -204,11 +206,42 @@ int command_read(const struct command *command, const struct command_option *opt
     return is_help || command_takes(command, argc - optind) ? optind : 0;
 }
 
+/* --- escaping --- */
+
 enum {
     PIECE_BYTES_MAX = 1024,
     WORST_BYTES = 4, /* that one byte becomes as text_add_printable shows it */
     CHARACTER_BYTES_MAX = 4,
+    PRINTED_BYTES_MAX = 8 * 1024,
 };
+
+void print_printable(FILE *out, const char *format, ...)
+{
+    char bytes[PRINTED_BYTES_MAX];
+    char buffer[WORST_BYTES * PRINTED_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(bytes, sizeof(bytes), format, arguments);
+    va_end(arguments);
+    text_add_printable(&text, span_of_text(bytes));
+    fwrite(text.data, 1, text.len, out);
+}
+
+json_t *json_of_bytes(struct span span)
+{
+    json_t *string = json_stringn(span.data != NULL ? span.data : "", span.len);
+    if (string != NULL) {
+        return string;
+    }
+    const size_t capacity = WORST_BYTES * span.len;
+    char *buffer = malloc(capacity);
+    struct text text = text_of(buffer, buffer != NULL ? capacity : 0);
+    text_add_printable(&text, span);
+    string = json_stringn(text.data, text.len);
+    free(buffer);
+    return string;
+}
 
 /* Cut a piece off the front of @rest that ends where a character does. */
 static struct span next_piece(struct span *rest)

@@ -2,11 +2,12 @@
  * arguments after it, and returns the exit status: 0 success; 1 negative answer or failure; 2 usage
  * error; 3 the request in question would be refused.
  *
- * Also: loading a policy, and escaping text for HTML and XML. */
+ * Also: loading a policy, and escaping text for terminals, JSON, HTML and XML. */
 
 #ifndef SLUICE_APP_COMMAND_H
 #define SLUICE_APP_COMMAND_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -109,7 +110,15 @@ struct tenants;
 /* Put the tenants of @file in place of those of @tenants. As tenants_replace(). */
 MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenants *tenants);
 
-/* --- escaping of text for HTML and XML --- */
+/* --- escaping of text for terminals, JSON, HTML and XML --- */
+
+/* As fprintf(), with the result written as by text_add_printable(): what comes from outside cannot
+ * control a terminal. Cut after 8 KiB. */
+void print_printable(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A string of JSON with any bytes; if they are not UTF-8, as text_add_printable() writes them.
+ * NULL: no memory. */
+json_t *json_of_bytes(struct span span);
 
 /* Print any bytes as the text of an element or of a quoted attribute in HTML or XML. Control
  * characters are written as by text_add_printable(), since XML 1.0 does not allow them. The length

@@ -16,8 +16,6 @@
 #include "policy/units.h"
 #include "simulation/test_run.h"
 
-enum { LINE_BYTES = 4096 };
-
 enum test_report_format {
     TEST_REPORT_TEXT,
     TEST_REPORT_JSON,
@@ -48,15 +46,6 @@ static void print_text(FILE *out, const struct text *text)
     fwrite(text->data, 1, text->len, out);
 }
 
-/* What a test file says, and fields that come of it, on a terminal. */
-static void print_printable(FILE *out, struct span span)
-{
-    char buffer[LINE_BYTES];
-    struct text text = text_of(buffer, sizeof(buffer));
-    text_add_printable(&text, span);
-    print_text(out, &text);
-}
-
 static void print_duration(FILE *out, uint64_t us)
 {
     char buffer[64];
@@ -72,7 +61,7 @@ static void print_duration(FILE *out, uint64_t us)
 static void print_observation(FILE *out, char mark, struct span name, struct span value)
 {
     fprintf(out, "  %c %.*s: ", mark, SPAN_ARGS(name));
-    print_printable(out, value);
+    print_printable(out, "%.*s", SPAN_ARGS(value));
     fputc('\n', out);
 }
 
@@ -86,10 +75,7 @@ static void print_request(FILE *out, const struct test_run_failure *failure)
     } else {
         fputs("  ", out);
     }
-    print_printable(out, step->method);
-    fputc(' ', out);
-    print_printable(out, step->target);
-    fputs(", ", out);
+    print_printable(out, "%.*s %.*s, ", SPAN_ARGS(step->method), SPAN_ARGS(step->target));
     print_duration(out, failure->after_us);
     fputs(" after the first\n", out);
 }
@@ -117,7 +103,7 @@ static void add_text(struct test_report *report, const struct test_run_result *r
 {
     FILE *out = report->out;
     fputs(result->n_failures == 0 ? "ok    " : "FAIL  ", out);
-    print_printable(out, result->test->name);
+    print_printable(out, "%.*s", SPAN_ARGS(result->test->name));
     fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests, plural(result->n_requests));
     print_duration(out, result->simulated_us);
     fputs(")\n", out);
@@ -135,27 +121,13 @@ static void add_text(struct test_report *report, const struct test_run_result *r
 
 /* --- JSON --- */
 
-/* What is not UTF-8, which only values of the environment can be, is shown
- * as a terminal shows it. */
-static json_t *json_span(struct span span)
-{
-    char buffer[LINE_BYTES];
-    struct text text = text_of(buffer, sizeof(buffer));
-    json_t *string = json_stringn(span.data, span.len);
-    if (string == NULL) {
-        text_add_printable(&text, span);
-        string = json_stringn(text.data, text.len);
-    }
-    return string;
-}
-
 static json_t *json_observation(const struct test_run_fact *observation)
 {
-    json_t *object = json_pack("{s:o}", "name", json_span(observation->name));
+    json_t *object = json_pack("{s:o}", "name", json_of_bytes(observation->name));
     if (observation->wanted.data != NULL) {
-        json_object_set_new(object, "expected", json_span(observation->wanted));
+        json_object_set_new(object, "expected", json_of_bytes(observation->wanted));
     }
-    json_object_set_new(object, "got", json_span(observation->got));
+    json_object_set_new(object, "got", json_of_bytes(observation->got));
     return object;
 }
 
@@ -179,9 +151,9 @@ static void add_json(struct test_report *report, const struct test_run_result *r
     }
     json_array_append_new(
         report->tests,
-        json_pack("{s:o, s:I, s:b, s:I, s:I, s:o}", "name", json_span(result->test->name), "line",
-                  (json_int_t)result->test->position.line, "passed", result->n_failures == 0,
-                  "requests", (json_int_t)result->n_requests, "failed",
+        json_pack("{s:o, s:I, s:b, s:I, s:I, s:o}", "name", json_of_bytes(result->test->name),
+                  "line", (json_int_t)result->test->position.line, "passed",
+                  result->n_failures == 0, "requests", (json_int_t)result->n_requests, "failed",
                   (json_int_t)result->n_failures, "failures", failures));
 }
 
@@ -324,9 +296,9 @@ static void test_report_fail(struct test_report *report, const char *path, const
 {
     report->n_errors++;
     if (report->format == TEST_REPORT_JSON) {
-        json_array_append_new(report->files,
-                              json_pack("{s:o, s:o, s:[]}", "file", json_span(span_of_text(path)),
-                                        "error", json_span(span_of_text(why)), "tests"));
+        json_array_append_new(report->files, json_pack("{s:o, s:o, s:[]}", "file",
+                                                       json_of_bytes(span_of_text(path)), "error",
+                                                       json_of_bytes(span_of_text(why)), "tests"));
     } else if (report->format == TEST_REPORT_JUNIT) {
         fail_junit(report, path, why);
     }

@@ -1,7 +1,5 @@
 #include "app/ctl/ctl_print.h"
 
-#include <stdarg.h>
-
 enum { CELL_BYTES_MAX = 4096 };
 
 /* --- cells --- */
@@ -120,19 +118,6 @@ void ctl_print_table(const struct ctl_table *table, const json_t *answer, FILE *
 }
 
 /* --- lines --- */
-
-void ctl_print_line(FILE *out, const char *format, ...)
-{
-    char bytes[CELL_BYTES_MAX];
-    char escaped[4 * CELL_BYTES_MAX];
-    struct text line = text_of(escaped, sizeof(escaped));
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(bytes, sizeof(bytes), format, arguments);
-    va_end(arguments);
-    text_add_printable(&line, span_of_text(bytes));
-    fprintf(out, "%.*s\n", SPAN_ARGS(text_span(&line)));
-}
 
 void ctl_print_messages(const json_t *answer, FILE *out)
 {

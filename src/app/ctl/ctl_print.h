@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/compiler.h"
+#include "app/command.h"
 #include "base/text.h"
 
 enum { CTL_COLUMNS_MAX = 8 };
@@ -44,8 +44,8 @@ void ctl_write_list(const json_t *value, struct text *cell);
 
 void ctl_print_table(const struct ctl_table *table, const json_t *answer, FILE *out);
 
-/* Print one line; a line that is too long is cut. */
-void ctl_print_line(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Print one line, as by print_printable(). */
+#define ctl_print_line(out, ...) (print_printable(out, __VA_ARGS__), (void)fputc('\n', out))
 
 /* Print the lines of the member "messages" of @answer. */
 void ctl_print_messages(const json_t *answer, FILE *out);

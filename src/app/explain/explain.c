@@ -15,9 +15,7 @@ struct options {
 
 static int write(const struct explanation *explanation, const struct options *options)
 {
-    if (!options->is_json) {
-        explain_text_write(explanation, stdout);
-    } else if (explain_json_write(explanation, stdout) != STATUS_OK) {
+    if (explain_write(explanation, options->is_json, stdout) != STATUS_OK) {
         fputs("sluice explain: out of memory\n", stderr);
         return EXIT_FAILED;
     }

@@ -1,4 +1,4 @@
-/* The parts of `sluice explain`: what it asks for the state of limits, and the writers of an
+/* The parts of `sluice explain`: what it asks for the state of limits, and the writer of an
  * explanation. */
 
 #ifndef SLUICE_APP_EXPLAIN_EXPLAIN_H
@@ -39,27 +39,11 @@ MUST_USE enum status explain_admin_tenants(struct explanation *explanation, cons
  * explanation->proxy_state. A proxy that cannot be asked leaves it empty. */
 void explain_admin_readiness(struct explanation *explanation, const char *path);
 
-/* --- JSON, for programs --- */
+/* --- output --- */
 
-/* Write @explanation as one JSON object, as described in docs/explain.md. Invalid UTF-8 from the
- * request becomes U+FFFD. STATUS_NO_MEMORY. */
-MUST_USE enum status explain_json_write(const struct explanation *explanation, FILE *out);
-
-/* --- text, for people --- */
-
-/* Write all of @explanation. Text from the request is made printable. */
-void explain_text_write(const struct explanation *explanation, FILE *out);
-
-/* --- for explain_text_limits.c --- */
-
-/* Begin a paragraph with @title; NULL: continue the current one. */
-void explain_text_begin(FILE *out, const char *title);
-
-/* Write untrusted bytes in printable form. */
-void explain_text_put(FILE *out, struct span span);
-
-/* Write the results of the route's limits. */
-void explain_text_limits(const struct explanation *explanation, FILE *out);
+/* Write @explanation as text for people, in which bytes from outside are made printable, or as one
+ * JSON object as described in docs/explain.md. STATUS_NO_MEMORY: the JSON is not written. */
+MUST_USE enum status explain_write(const struct explanation *explanation, bool is_json, FILE *file);
 
 /* --- the command `sluice script`, without its command line --- */
 
