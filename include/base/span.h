@@ -24,6 +24,12 @@ static inline struct span span_of(const char *data, size_t len)
     return (struct span){data, len};
 }
 
+/* @span without its first @n bytes, of which it has at least so many. */
+static inline struct span span_from(struct span span, size_t n)
+{
+    return (struct span){span.data + n, span.len - n};
+}
+
 /* @text is NUL-terminated. */
 static inline struct span span_of_text(const char *text)
 {

@@ -82,7 +82,7 @@ struct route {
     size_t n_limits;                      /* of all rules together, <= LIMITS_PER_ROUTE_MAX */
     const struct upstream_spec *upstream; /* NULL: see respond */
     const struct reply_spec *respond;
-    struct span *upgrades; /* protocols that requests may switch to; case-insensitive */
+    const struct span *upgrades; /* protocols that requests may switch to; case-insensitive */
     size_t n_upgrades;
     uint64_t body_bytes_max;
     struct buffer_spec buffer;

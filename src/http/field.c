@@ -109,14 +109,14 @@ static size_t member_len(struct span text)
 bool field_list_next(struct span *rest, struct span *member)
 {
     while (rest->len > 0 && is_gap(rest->data[0])) {
-        *rest = span_of(rest->data + 1, rest->len - 1);
+        *rest = span_from(*rest, 1);
     }
     if (rest->len == 0) {
         return false;
     }
     const size_t len = member_len(*rest);
     *member = span_trim(span_of(rest->data, len));
-    *rest = span_of(rest->data + len, rest->len - len);
+    *rest = span_from(*rest, len);
     return true;
 }
 

@@ -74,7 +74,7 @@ void grpc_messages_take(struct grpc_messages *messages, struct span piece)
             messages->left = messages->length;
             messages->has_whole = messages->has_whole || messages->left == 0;
         }
-        piece = span_of(piece.data + n, piece.len - n);
+        piece = span_from(piece, n);
     }
 }
 

@@ -76,7 +76,7 @@ static bool read_request_line(struct head *head, struct span line)
     if (version_at <= method_len + 1) {
         return head_refuse(head, 400, "the request line is not method, target and version");
     }
-    const struct span version = span_of(line.data + version_at, line.len - version_at);
+    const struct span version = span_from(line, version_at);
     const struct span target =
         span_of(line.data + method_len + 1, version_at - 1 - (method_len + 1));
     return read_method(head, span_of(line.data, method_len)) && head_read_version(head, version) &&
@@ -219,7 +219,7 @@ enum parse_result head_parse_request(struct head_parser *parser, struct span dat
     const enum parse_result result =
         head_scan(parser, data, start, REQUEST_LINE_BYTES_MAX, &lines, &head->error);
     if (result == PARSE_BAD && head->error.status == 431 && parser->line_start == start) {
-        refuse_long_line(head, span_of(data.data + start, data.len - start));
+        refuse_long_line(head, span_from(data, start));
     }
     if (result != PARSE_DONE) {
         return result;

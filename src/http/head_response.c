@@ -22,7 +22,7 @@ static bool read_status_line(struct head *head, struct span line)
     }
     head->status = (uint16_t)status;
     if (line.len > reason_at) {
-        head->reason = span_of(line.data + reason_at + 1, line.len - reason_at - 1);
+        head->reason = span_from(line, reason_at + 1);
     }
     return true;
 }

@@ -156,7 +156,7 @@ static bool is_crc_right(struct span whole, size_t at)
     static const char ZEROES[CRC_BYTES] = {0};
     uint32_t crc = add_to_crc(UINT32_MAX, span_of(whole.data, at));
     crc = add_to_crc(crc, span_of(ZEROES, CRC_BYTES));
-    crc = add_to_crc(crc, span_of(whole.data + at + CRC_BYTES, whole.len - at - CRC_BYTES));
+    crc = add_to_crc(crc, span_from(whole, at + CRC_BYTES));
     return ~crc == read_u32(whole.data + at);
 }
 

@@ -15,11 +15,10 @@ static struct span split_port(struct span authority, struct span *port)
     }
     const bool has_brackets = authority.data[0] == '[';
     const size_t start = has_brackets ? span_find(authority, ']') : 0;
-    const size_t len =
-        start + span_find(span_of(authority.data + start, authority.len - start), ':');
+    const size_t len = start + span_find(span_from(authority, start), ':');
 
     if (len < authority.len) {
-        *port = span_of(authority.data + len + 1, authority.len - len - 1);
+        *port = span_from(authority, len + 1);
     }
     return span_of(authority.data, len);
 }
@@ -70,8 +69,7 @@ bool target_is_host(struct span host)
     }
     const size_t len = host_name_len(host);
     return len > 0 && len <= HOST_BYTES_MAX &&
-           (len == host.len ||
-            (host.data[len] == ':' && is_port(span_of(host.data + len + 1, host.len - len - 1))));
+           (len == host.len || (host.data[len] == ':' && is_port(span_from(host, len + 1))));
 }
 
 /* The canonical form of an address in brackets. Empty: it is none. */
@@ -142,7 +140,7 @@ static void split_query(struct span text, struct target *target)
     target->path = span_of(text.data, mark);
     target->has_query = mark < text.len;
     if (target->has_query) {
-        target->query = span_of(text.data + mark + 1, text.len - mark - 1);
+        target->query = span_from(text, mark + 1);
     }
 }
 
@@ -175,7 +173,7 @@ static const char *parse_absolute(struct span whole, struct span method, struct 
     if (target->authority.len == 0 || !target_is_host(target->authority)) {
         return "the authority in the target is not a host";
     }
-    split_query(span_of(whole.data + end, whole.len - end), target);
+    split_query(span_from(whole, end), target);
     if (target->path.len == 0) {
         /* RFC 9112 section 3.2.4: such an OPTIONS asks about the server as a whole. */
         const bool is_asterisk = span_equals(method, SPAN("OPTIONS")) && !target->has_query;

@@ -6,7 +6,7 @@
 
 static struct span from(struct span span, size_t at)
 {
-    return span_of(span.data + at, span.len - at);
+    return span_from(span, at);
 }
 
 /* --- the ends of a value --- */
@@ -250,7 +250,7 @@ static uint32_t skip_empty(struct span *rest, char separator)
     while (n < rest->len && rest->data[n] == separator) {
         n++;
     }
-    *rest = span_of(rest->data + n, rest->len - n);
+    *rest = span_from(*rest, n);
     return (uint32_t)n;
 }
 

@@ -52,7 +52,7 @@ static bool take_name(struct span *rest, struct text *name)
         }
         at++;
     }
-    *rest = span_of(rest->data + at, rest->len - at);
+    *rest = span_from(*rest, at);
     return name->len > 0 && !name->truncated;
 }
 
@@ -102,7 +102,7 @@ bool jwt_path_parse(struct span text, struct arena *arena, struct jwt_path *path
         if (rest.data[0] != '.') {
             break;
         }
-        rest = span_of(rest.data + 1, rest.len - 1);
+        rest = span_from(rest, 1);
     }
     return text_refuse(problem,
                        "a claim is written as sub or realm_access.roles, with quotes around names "
@@ -193,7 +193,7 @@ static struct span short_type(struct span type)
     const struct span prefix = SPAN("application/");
     const bool is_long =
         type.len > prefix.len && span_equals_ignore_case(span_of(type.data, prefix.len), prefix);
-    return is_long ? span_of(type.data + prefix.len, type.len - prefix.len) : type;
+    return is_long ? span_from(type, prefix.len) : type;
 }
 
 static bool has_type(const struct reading *reading)

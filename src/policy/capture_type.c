@@ -51,7 +51,7 @@ static unsigned char next_octet(struct span *rest)
     const size_t n = is_escape ? 3 : 1;
     const unsigned octet = is_escape ? value_of(rest->data[1]) << 4 | value_of(rest->data[2])
                                      : (unsigned char)rest->data[0];
-    *rest = span_of(rest->data + n, rest->len - n);
+    *rest = span_from(*rest, n);
     return (unsigned char)octet;
 }
 
@@ -103,7 +103,7 @@ static bool is_plain_uuid(struct span found)
 static void skip_word(struct span *found, struct span word)
 {
     if (found->len >= word.len && span_equals_ignore_case(span_of(found->data, word.len), word)) {
-        *found = span_of(found->data + word.len, found->len - word.len);
+        *found = span_from(*found, word.len);
     }
 }
 

@@ -86,12 +86,12 @@ static struct span find_password(struct span url)
         start++;
     }
     start = start + 3 <= url.len ? start + 3 : 0;
-    const struct span login = login_find(span_of(url.data + start, url.len - start));
+    const struct span login = login_find(span_from(url, start));
     const size_t colon = span_find(login, ':');
     const bool is_path =
         span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));
     return is_path || colon == login.len ? span_of(url.data + url.len, 0)
-                                         : span_of(login.data + colon + 1, login.len - colon - 1);
+                                         : span_from(login, colon + 1);
 }
 
 /* The value of the parameter in @url, a path or a URL; its query, if that has several; empty: it
@@ -100,11 +100,10 @@ static struct span find_query(struct span url)
 {
     const size_t mark = span_find(url, '?');
     const size_t start = mark < url.len ? mark + 1 : url.len;
-    const struct span query = span_of(url.data + start, url.len - start);
+    const struct span query = span_from(url, start);
     const size_t equals = span_find(query, '=');
-    return span_find(query, '&') < query.len || equals == query.len
-               ? query
-               : span_of(query.data + equals + 1, query.len - equals - 1);
+    return span_find(query, '&') < query.len || equals == query.len ? query
+                                                                    : span_from(query, equals + 1);
 }
 
 /* --- a policy --- */
@@ -323,11 +322,6 @@ static json_t *describe_section(struct describer *describer, const struct sectio
     return object;
 }
 
-static const char *lookup_in_process(const char *name)
-{
-    return getenv(name);
-}
-
 /* Read the files of @policy again into one tree; NULL: no memory. */
 static struct node *read_sources(const struct policy *policy, struct arena *arena,
                                  struct diags *diags)
@@ -336,7 +330,7 @@ static struct node *read_sources(const struct policy *policy, struct arena *aren
     struct node *root = NULL;
     for (size_t i = 0; i < files.n; i++) {
         const struct loader_source source = {.yaml = policy->sources[i], .noun = "a policy"};
-        if (loader_yaml_read(&source, lookup_in_process, arena, diags, &files.roots[i]) !=
+        if (loader_yaml_read(&source, environment_of_process, arena, diags, &files.roots[i]) !=
             STATUS_OK) {
             return NULL;
         }

@@ -56,9 +56,9 @@ static bool starts_with_prefix(struct span path, struct span prefix, bool ignore
  * read "//host/x" as a path. */
 static struct span cut_prefix(struct span path, size_t prefix_len)
 {
-    struct span left = span_of(path.data + prefix_len, path.len - prefix_len);
+    struct span left = span_from(path, prefix_len);
     while (left.len > 1 && left.data[1] == '/') {
-        left = span_of(left.data + 1, left.len - 1);
+        left = span_from(left, 1);
     }
     return left.len > 0 ? left : SPAN("/");
 }
@@ -120,7 +120,7 @@ bool reply_next_value(struct span *rest, struct span *before, enum reply_value *
         } else if (c == '}' && i > start) {
             *before = span_of(text.data, start - 1);
             *value = value_of(span_of(text.data + start, i - start));
-            *rest = span_of(text.data + i + 1, text.len - i - 1);
+            *rest = span_from(text, i + 1);
             return true;
         } else if ((c < 'a' || c > 'z') && c != '_') {
             start = text.len;

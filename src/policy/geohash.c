@@ -78,7 +78,7 @@ static bool read_degrees(struct span text, unsigned limit, struct degrees *degre
     }
     const bool has_sign = text.data[0] == '-' || text.data[0] == '+';
     degrees->is_negative = text.data[0] == '-';
-    return read_digits(span_of(text.data + has_sign, text.len - has_sign), limit, degrees) &&
+    return read_digits(span_from(text, has_sign), limit, degrees) &&
            degrees->magnitude + degrees->has_more <= scale(limit);
 }
 

@@ -246,7 +246,7 @@ bool key_is_shared(struct span identity)
 {
     struct span rest = identity;
     while (rest.len > 1) {
-        rest = span_of(rest.data + 1, rest.len - 1); /* the brace or the comma before a part */
+        rest = span_from(rest, 1); /* the brace or the comma before a part */
         if (is_own_part(rest)) {
             return false;
         }
@@ -261,9 +261,9 @@ bool key_is_shared(struct span identity)
             return true; /* nothing that key_read() wrote */
         }
         const size_t end = equals + 1 + (size_t)len;
-        rest = span_of(rest.data + end, rest.len - end);
+        rest = span_from(rest, end);
         if (rest.len > 0 && rest.data[0] == '}') {
-            rest = span_of(rest.data + 1, rest.len - 1);
+            rest = span_from(rest, 1);
         }
     }
     return true;

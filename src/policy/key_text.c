@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "http/field.h"
+#include "http/octet.h"
 #include "policy/geohash.h"
 #include "policy/key.h"
 #include "policy/key_values.h"
@@ -15,18 +16,13 @@
 
 enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };
 
-static struct span rest_of(struct span span, size_t from)
-{
-    return span_of(span.data + from, span.len - from);
-}
-
 /* Remove @word from the start of @rest. False: @rest does not start with it. */
 static bool take(struct span *rest, struct span word)
 {
     if (!span_starts_with(*rest, word)) {
         return false;
     }
-    *rest = rest_of(*rest, word.len);
+    *rest = span_from(*rest, word.len);
     return true;
 }
 
@@ -59,7 +55,7 @@ static bool take_value(struct span *rest, struct span *value)
         return false;
     }
     *value = span_of(rest->data + equals + 1, len);
-    *rest = rest_of(*rest, equals + 1 + len);
+    *rest = span_from(*rest, equals + 1 + len);
     return true;
 }
 
@@ -97,7 +93,7 @@ static bool print_part(struct span *rest, struct text *text)
     if (name.len == rest->len) {
         return false;
     }
-    *rest = rest_of(*rest, name.len + 1);
+    *rest = span_from(*rest, name.len + 1);
     if (!take_value(rest, &value)) {
         return false;
     }
@@ -152,7 +148,7 @@ static bool take_quoted(struct reading *reading, struct span *value)
     if (at == reading->rest.len) {
         return text_refuse(reading->problem, "a quoted value has no end");
     }
-    reading->rest = rest_of(reading->rest, at + 1);
+    reading->rest = span_from(reading->rest, at + 1);
     *value = text_span(&text);
     return true;
 }
@@ -164,7 +160,7 @@ static bool take_given_value(struct reading *reading, struct span *value)
         return take_value(&reading->rest, value) ||
                text_refuse(reading->problem, "a length is followed by `=` and so many bytes");
     }
-    reading->rest = rest_of(reading->rest, 1);
+    reading->rest = span_from(reading->rest, 1);
     if (take(&reading->rest, SPAN("\""))) {
         return take_quoted(reading, value);
     }
@@ -173,7 +169,7 @@ static bool take_given_value(struct reading *reading, struct span *value)
         len = span_find(span_of(reading->rest.data, len), '}');
     }
     *value = span_of(reading->rest.data, len);
-    reading->rest = rest_of(reading->rest, len);
+    reading->rest = span_from(reading->rest, len);
     return true;
 }
 
@@ -296,7 +292,7 @@ static bool write_hash(struct reading *reading, const struct key_term *term)
     text_add(reading->identity, KEY_SOURCE_ROWS[term->source].name);
     text_add_literal(reading->identity, "#32=");
     text_add(reading->identity, span_of(reading->rest.data, HASH_DIGITS));
-    reading->rest = rest_of(reading->rest, HASH_DIGITS);
+    reading->rest = span_from(reading->rest, HASH_DIGITS);
     return true;
 }
 
@@ -313,7 +309,7 @@ static bool take_name(struct reading *reading, struct span name, bool ignore_cas
     if (!ignore_case && !span_starts_with(rest, name)) {
         return false;
     }
-    reading->rest = rest_of(rest, name.len);
+    reading->rest = span_from(rest, name.len);
     return true;
 }
 
@@ -410,19 +406,13 @@ static bool read_parts(struct reading *reading, const struct key *key)
     return true;
 }
 
-static uint8_t hex_value(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
 static bool read_hash(struct span written, uint8_t hash[HASH_IDENTITY_BYTES])
 {
     if (written.len != HASH_DIGITS || !is_hex(written)) {
         return false;
     }
     for (size_t i = 0; i < HASH_IDENTITY_BYTES; i++) {
-        hash[i] =
-            (uint8_t)(hex_value(written.data[2 * i]) << 4 | hex_value(written.data[2 * i + 1]));
+        hash[i] = (uint8_t)octet_hex_pair(written, 2 * i);
     }
     return true;
 }

@@ -200,7 +200,7 @@ static bool has_extra_words(struct span rest)
 
 static struct span behind(struct span span, size_t start)
 {
-    return span_of(span.data + start, span.len - start);
+    return span_from(span, start);
 }
 
 static bool starts_with_word(struct span text, struct span word)

@@ -237,11 +237,6 @@ static void expand_urls(struct section_reader *reader, struct spec_policy *spec)
 
 /* --- policies --- */
 
-static const char *lookup_in_process(const char *name)
-{
-    return getenv(name);
-}
-
 /* Read the spec of @type from the tree and expand its short forms. */
 static enum status read_spec(const struct value_type *type, const struct node *root,
                              struct arena *arena, struct diags *diags, struct spec_policy **spec)
@@ -398,7 +393,7 @@ static enum status load_text(const struct loading *loading, struct span yaml,
 static enum status load_text_alone(struct span yaml, environment_lookup lookup, enum care care,
                                    struct policy **policy, struct diags *diags)
 {
-    const struct loading loading = {.lookup = lookup != NULL ? lookup : lookup_in_process,
+    const struct loading loading = {.lookup = lookup != NULL ? lookup : environment_of_process,
                                     .now_us = clock_wall_us(),
                                     .care = care};
     return load_text(&loading, yaml, policy, diags);
@@ -427,14 +422,14 @@ enum status loader_load_file_at(const char *path, uint64_t now_us, struct policy
                                 struct diags *diags)
 {
     const struct loading loading = {
-        .path = path, .lookup = lookup_in_process, .now_us = now_us, .is_simulated = true};
+        .path = path, .lookup = environment_of_process, .now_us = now_us, .is_simulated = true};
     return load_file(&loading, policy, diags);
 }
 
 enum status loader_load_file(const char *path, struct policy **policy, struct diags *diags)
 {
     const struct loading loading = {
-        .path = path, .lookup = lookup_in_process, .now_us = clock_wall_us()};
+        .path = path, .lookup = environment_of_process, .now_us = clock_wall_us()};
     return load_file(&loading, policy, diags);
 }
 
@@ -443,7 +438,7 @@ enum status loader_load_file_to_serve(const char *path, const struct policy *in_
                                       struct diags *diags)
 {
     const struct loading loading = {.path = path,
-                                    .lookup = lookup_in_process,
+                                    .lookup = environment_of_process,
                                     .now_us = clock_wall_us(),
                                     .care = CARE_TO_SERVE,
                                     .in_force = in_force,
@@ -455,7 +450,7 @@ enum status loader_load_file_to_serve(const char *path, const struct policy *in_
 enum status loader_check_file(const char *path, struct policy **policy, struct diags *diags)
 {
     const struct loading loading = {.path = path,
-                                    .lookup = lookup_in_process,
+                                    .lookup = environment_of_process,
                                     .now_us = clock_wall_us(),
                                     .care = CARE_TO_CHECK};
     return load_file(&loading, policy, diags);

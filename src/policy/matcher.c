@@ -21,7 +21,7 @@ enum {
 static bool host_matches(struct span pattern, struct span host)
 {
     if (pattern.len > 0 && pattern.data[0] == '*') {
-        const struct span tail = span_of(pattern.data + 1, pattern.len - 1); /* ".example.com" */
+        const struct span tail = span_from(pattern, 1); /* ".example.com" */
         return host.len > tail.len &&
                span_equals(tail, span_of(host.data + host.len - tail.len, tail.len));
     }
@@ -184,8 +184,7 @@ static bool fact_matches(const struct value_match *wanted, struct span value)
     for (size_t i = 0; i < wanted->n_values; i++) {
         const struct span one = wanted->values[i];
         if (span_equals(one, value) || (span_starts_with(one, SPAN("*.")) && dot > 0 &&
-                                        span_equals(span_of(one.data + 1, one.len - 1),
-                                                    span_of(value.data + dot, value.len - dot)))) {
+                                        span_equals(span_from(one, 1), span_from(value, dot)))) {
             return true;
         }
     }
@@ -408,7 +407,7 @@ static struct span skip_authority(struct span raw)
     while (at < raw.len && raw.data[at] != '/') {
         at++;
     }
-    return at < raw.len ? span_of(raw.data + at, raw.len - at) : SPAN("/");
+    return at < raw.len ? span_from(raw, at) : SPAN("/");
 }
 
 /* Whether @reading, an alternative reading of the path, leads to a guarded route or to a limit that

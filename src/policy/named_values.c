@@ -11,7 +11,7 @@ COLD bool signed_normalise(struct span *value, size_t start, bool is_cookie,
 {
     char *out = scratch->bytes + scratch->used;
     const size_t room = sizeof(scratch->bytes) - scratch->used;
-    struct span token = span_of(value->data + start, value->len - start);
+    struct span token = span_from(*value, start);
     const char *written = token.data;
     if (!signed_value_normalise(&token, is_cookie, out + (start < room ? start : room),
                                 start < room ? room - start : 0)) {

@@ -110,7 +110,7 @@ static bool compile_part(struct span piece, const struct path_rules *rules, stru
                          struct pattern_segment *segment, struct text *problem)
 {
     const size_t star = span_find(piece, '*');
-    const struct span behind = span_of(piece.data + star + 1, piece.len - star - 1);
+    const struct span behind = span_from(piece, star + 1);
     segment->kind = SEGMENT_PART;
     return normalise_piece(span_of(piece.data, star), rules, arena, &segment->text, problem) &&
            normalise_piece(behind, rules, arena, &segment->suffix, problem);
@@ -121,8 +121,7 @@ static bool has_one_star_alone(struct span piece)
     const size_t star = span_find(piece, '*');
     return star < piece.len && span_find(piece, '{') == piece.len &&
            span_find(piece, '}') == piece.len &&
-           span_find(span_of(piece.data + star + 1, piece.len - star - 1), '*') ==
-               piece.len - star - 1;
+           span_find(span_from(piece, star + 1), '*') == piece.len - star - 1;
 }
 
 /* ":id" and "<id>": other routers write captures so. Empty: @piece is not of that form. */
@@ -130,7 +129,7 @@ static struct span foreign_capture(struct span piece)
 {
     struct span name = SPAN("");
     if (piece.len > 1 && piece.data[0] == ':') {
-        name = span_of(piece.data + 1, piece.len - 1);
+        name = span_from(piece, 1);
     } else if (piece.len > 2 && piece.data[0] == '<' && piece.data[piece.len - 1] == '>') {
         name = span_of(piece.data + 1, piece.len - 2);
     }
@@ -157,9 +156,7 @@ static bool compile_capture(struct span piece, struct arena *arena, struct patte
     const size_t colon = span_find(piece, ':');
     segment->kind = SEGMENT_CAPTURE;
     segment->text = arena_copy(arena, span_of(piece.data, colon));
-    if (colon < piece.len &&
-        !capture_type_parse(span_of(piece.data + colon + 1, piece.len - colon - 1),
-                            &segment->type)) {
+    if (colon < piece.len && !capture_type_parse(span_from(piece, colon + 1), &segment->type)) {
         return text_refuse(problem, "\"{%.*s}\": a segment is of the type int or uuid",
                            SPAN_ARGS(quote_clip(piece)));
     }
@@ -233,7 +230,7 @@ bool pattern_compile(struct span span, const struct path_rules *rules, struct ar
     if (compiled.segments == NULL || compiled.capture_names == NULL) {
         return text_refuse(problem, "out of memory");
     }
-    struct span rest = span_of(span.data + 1, span.len - 1);
+    struct span rest = span_from(span, 1);
     struct span piece;
     while (span_split(&rest, '/', &piece)) {
         if (!compile_segment(piece, rest.data == NULL, rules, arena, &compiled, problem)) {

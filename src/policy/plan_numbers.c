@@ -63,9 +63,8 @@ static const char *parse_rate(struct span text, struct rate *rate, uint32_t *bur
     if (!rate_parse(span_of(text.data, colon), rate, &problem)) {
         return "numbers are as 1000/minute, 1000/minute:200 with a burst, or several with commas";
     }
-    if (colon < text.len && (!span_to_u64(span_of(text.data + colon + 1, text.len - colon - 1),
-                                          LIMIT_COST_MAX, &units) ||
-                             units == 0)) {
+    if (colon < text.len &&
+        (!span_to_u64(span_from(text, colon + 1), LIMIT_COST_MAX, &units) || units == 0)) {
         return "a burst is a whole number from 1";
     }
     *burst = (uint32_t)units;

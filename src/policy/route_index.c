@@ -70,7 +70,7 @@ static uint32_t add_root(struct route_index *index, const struct route_forest *f
         return forest->any_host;
     }
     if (host.data[0] == '*') {
-        return add_edge(index, forest->tails, span_of(host.data + 1, host.len - 1));
+        return add_edge(index, forest->tails, span_from(host, 1));
     }
     return add_edge(index, forest->hosts, host);
 }
@@ -241,7 +241,7 @@ static void try_tails(struct search *search, uint32_t tails, struct span host)
     }
     for (size_t i = 1; i < host.len; i++) {
         if (host.data[i] == '.') {
-            const struct span tail = span_of(host.data + i, host.len - i);
+            const struct span tail = span_from(host, i);
             try_node(search, follow(search->index, tails, tail), 0);
         }
     }
@@ -366,7 +366,7 @@ const struct route_entry *route_index_find_wider(const struct route_index *index
         try_wider(&search, follow(index, forest->hosts, host), 0);
         for (size_t j = 0; j < host.len; j++) { /* "*.a.b" begins with the tail ".a.b" */
             if (host.data[j] == '.' && j > 0) {
-                const struct span tail = span_of(host.data + j, host.len - j);
+                const struct span tail = span_from(host, j);
                 try_wider(&search, follow(index, forest->tails, tail), 0);
             }
         }

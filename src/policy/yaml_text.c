@@ -56,7 +56,7 @@ static void print_string(struct span span, FILE *out)
         text.len = 0;
         text_add_json(&text, span_of(span.data, len));
         fprintf(out, "%.*s", (int)text.len - 2, text.data + 1);
-        span = span_of(span.data + len, span.len - len);
+        span = span_from(span, len);
     }
     fputc('"', out);
 }

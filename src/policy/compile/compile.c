@@ -41,6 +41,19 @@ struct endpoint compile_endpoint(struct compiler *compiler, const struct endpoin
     };
 }
 
+struct span *compile_texts(struct compiler *compiler, const struct section_items *items, size_t *n)
+{
+    const struct spec_text *texts = items->items;
+    struct span *copies = compile_alloc(compiler, items->n_items, sizeof(*copies));
+    *n = 0;
+    for (size_t i = 0; i < items->n_items && copies != NULL; i++) {
+        if (texts[i].node != NULL) {
+            copies[(*n)++] = compile_copy(compiler, texts[i].text);
+        }
+    }
+    return copies;
+}
+
 static struct key_position *copy_position(struct compiler *compiler,
                                           const struct key_position *from)
 {

@@ -95,12 +95,6 @@ void compile_tls_tickets(struct compiler *compiler);
 void compile_tls(struct compiler *compiler, const struct spec_tls *spec,
                  struct listener_section *listener);
 
-/* The configuration that @spec is of, for servers whose certificates are for @name; empty: for each
- * server's own host. One reference; NULL: an error is reported. */
-struct tls_client_config *compile_client_tls(struct compiler *compiler,
-                                             const struct spec_client_tls *spec, struct span name,
-                                             unsigned alpn);
-
 /* Set what is TLS in @redis, whose endpoints are compiled. @is_tls: the URL says so. */
 void compile_redis_tls(struct compiler *compiler, bool is_tls, struct redis_section *redis);
 
@@ -162,6 +156,9 @@ void *compile_alloc(struct compiler *compiler, size_t count, size_t bytes);
 
 /* A NUL-terminated copy of @span in the policy's arena. */
 struct span compile_copy(struct compiler *compiler, struct span span);
+
+/* Copies of the texts of a list that could be read. *n is their number. */
+struct span *compile_texts(struct compiler *compiler, const struct section_items *items, size_t *n);
 
 /* Copy the prefixes of a list, as address_is_in() searches them. *n is how many are left. */
 struct address_prefix *compile_prefixes(struct compiler *compiler,

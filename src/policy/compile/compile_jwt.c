@@ -43,7 +43,7 @@ uint16_t compile_claim(struct compiler *compiler, struct span path, const struct
 /* Why @url cannot be asked for keys, or NULL. */
 static const char *url_fault(struct span url)
 {
-    const size_t slash = span_find(span_of(url.data + HTTPS.len, url.len - HTTPS.len), '/');
+    const size_t slash = span_find(span_from(url, HTTPS.len), '/');
     const struct span host = span_of(url.data + HTTPS.len, slash);
     for (size_t i = 0; i < url.len; i++) {
         if (url.data[i] <= ' ' || url.data[i] >= 0x7f) {
@@ -169,19 +169,11 @@ static unsigned compile_algorithms(struct compiler *compiler, const struct spec_
     return bits;
 }
 
-static struct span *compile_texts(struct compiler *compiler, const struct section_items *items,
-                                  const char *key, size_t *n)
+static struct span *compile_values(struct compiler *compiler, const struct section_items *items,
+                                   const char *key, size_t *n)
 {
-    const struct spec_text *texts = items->items;
-    struct span *copies = compile_alloc(compiler, items->n_items, sizeof(*copies));
-    *n = 0;
     (void)compile_check_count(compiler, items, MATCH_VALUES_MAX, key, "values");
-    for (size_t i = 0; i < items->n_items && copies != NULL; i++) {
-        if (texts[i].node != NULL) {
-            copies[(*n)++] = compile_copy(compiler, texts[i].text);
-        }
-    }
-    return copies;
+    return compile_texts(compiler, items, n);
 }
 
 /* Where tokens are: all terms of the list. */
@@ -228,10 +220,11 @@ static void compile_provider(struct compiler *compiler, const struct spec_jwt *s
     provider->source.number = jwt_source_number();
     rules->algorithms = compile_algorithms(compiler, spec);
     rules->leeway_us = spec->leeway_us;
-    rules->issuers = compile_texts(compiler, &spec->issuers, "issuer must have", &rules->n_issuers);
+    rules->issuers =
+        compile_values(compiler, &spec->issuers, "issuer must have", &rules->n_issuers);
     rules->audiences =
-        compile_texts(compiler, &spec->audiences, "audience must have", &rules->n_audiences);
-    rules->types = compile_texts(compiler, &spec->types, "types must have", &rules->n_types);
+        compile_values(compiler, &spec->audiences, "audience must have", &rules->n_audiences);
+    rules->types = compile_values(compiler, &spec->types, "types must have", &rules->n_types);
     compile_from(compiler, spec, &provider->from);
     provider->source.keys = compile_keys_of(compiler, spec);
 }

@@ -46,7 +46,7 @@ static struct span compile_host(struct compiler *compiler, struct span host)
     struct text text = text_of(buffer, sizeof(buffer));
     if (span_starts_with(host, SPAN("*."))) {
         text_add_literal(&text, "*.");
-        host = span_of(host.data + 2, host.len - 2);
+        host = span_from(host, 2);
     }
     text_add(&text, target_normalise_host(host, normalised));
     return compile_copy(compiler, text_span(&text));
@@ -219,19 +219,13 @@ static void compile_claims(struct compiler *compiler, const struct section_items
     const struct section_list *specs = items->items;
     match->claims = compile_alloc(compiler, items->n_items, sizeof(*match->claims));
     for (size_t i = 0; i < items->n_items && match->claims != NULL; i++) {
-        const struct spec_text *values = specs[i].values.items;
         const struct section_position *position = &specs[i].position;
         struct claim_match *claim = &match->claims[match->n_claims++];
         check_values(compiler, &specs[i].values, "a list of values");
         claim->claim = compile_claim(compiler, position->name, position->name_node);
         claim->path = compile_copy(compiler, position->name);
         claim->is_scope = span_equals(claim->path, SPAN("scope"));
-        claim->values = compile_alloc(compiler, specs[i].values.n_items, sizeof(*claim->values));
-        for (size_t j = 0; j < specs[i].values.n_items && claim->values != NULL; j++) {
-            if (values[j].node != NULL) {
-                claim->values[claim->n_values++] = compile_copy(compiler, values[j].text);
-            }
-        }
+        claim->values = compile_texts(compiler, &specs[i].values, &claim->n_values);
     }
 }
 

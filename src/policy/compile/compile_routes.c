@@ -342,18 +342,15 @@ static void check_names(struct compiler *compiler, const struct spec_route *spec
     }
 }
 
-/* Copy the accepted upgrade protocols. A tunnel counts as one request. */
+/* The accepted upgrade protocols. A tunnel counts as one request. */
 static void compile_upgrades(struct compiler *compiler, const struct section_items *items,
                              struct route *route)
 {
-    static const struct spec_text WEBSOCKET = {.text = {"websocket", 9}};
-    const struct spec_text *protocols = items->node != NULL ? items->items : &WEBSOCKET;
-    const size_t n_protocols = items->node != NULL ? items->n_items : 1;
-    route->upgrades = compile_alloc(compiler, n_protocols, sizeof(*route->upgrades));
-    for (size_t i = 0; i < n_protocols && route->upgrades != NULL; i++) {
-        if (protocols[i].text.len > 0) {
-            route->upgrades[route->n_upgrades++] = compile_copy(compiler, protocols[i].text);
-        }
+    static const struct span WEBSOCKET = {"websocket", 9};
+    route->upgrades = &WEBSOCKET;
+    route->n_upgrades = 1;
+    if (items->node != NULL) {
+        route->upgrades = compile_texts(compiler, items, &route->n_upgrades);
     }
 }
 

@@ -169,16 +169,12 @@ static struct admin_token compile_token(struct compiler *compiler,
 static void compile_admin(struct compiler *compiler)
 {
     const struct spec_admin *spec = &compiler->spec->admin;
-    const struct spec_text *hosts = spec->hosts.items;
     struct admin_section *section = &compiler->policy->admin;
     compile_admin_listeners(compiler);
     section->token = compile_token(compiler, &spec->token, "token");
     section->read_token = compile_token(compiler, &spec->read_token, "read_token");
     section->metrics_top = spec->metrics_top;
-    section->hosts = compile_alloc(compiler, spec->hosts.n_items, sizeof(*section->hosts));
-    for (size_t i = 0; i < spec->hosts.n_items && section->hosts != NULL; i++) {
-        section->hosts[section->n_hosts++] = compile_copy(compiler, hosts[i].text);
-    }
+    section->hosts = compile_texts(compiler, &spec->hosts, &section->n_hosts);
 }
 
 /* --- the rest --- */
@@ -224,8 +220,7 @@ static void compile_log(struct compiler *compiler)
         log->path = SPAN("/dev/log");
     } else if (span_starts_with(to, with_path)) {
         log->target = LOG_TO_SYSLOG;
-        log->path =
-            compile_copy(compiler, span_of(to.data + with_path.len, to.len - with_path.len));
+        log->path = compile_copy(compiler, span_from(to, with_path.len));
     } else {
         log->target = LOG_TO_FILE;
         log->path = compile_copy(compiler, to);

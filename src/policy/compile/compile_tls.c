@@ -301,11 +301,11 @@ static void add_name(const struct naming *naming, size_t at, struct span name,
 static bool has_name(const struct certificate *certificate, struct span name)
 {
     const size_t dot = span_find(name, '.');
-    const struct span parent = span_of(name.data + dot, name.len - dot);
+    const struct span parent = span_from(name, dot);
     for (size_t i = 0; i < certificate->n_names; i++) {
         const struct span own = span_of_text(certificate->names[i]);
         if (span_equals(own, name) ||
-            (own.data[0] == '*' && span_equals(span_of(own.data + 1, own.len - 1), parent))) {
+            (own.data[0] == '*' && span_equals(span_from(own, 1), parent))) {
             return true;
         }
     }
@@ -335,7 +335,7 @@ static void add_said_names(const struct naming *naming, size_t at)
         char buffer[HOST_BYTES_MAX + 2] = "*.";
         const bool is_wildcard = span_starts_with(texts[i].text, SPAN("*."));
         struct span name = texts[i].text;
-        name = is_wildcard ? span_of(name.data + 2, name.len - 2) : name;
+        name = is_wildcard ? span_from(name, 2) : name;
         if (texts[i].node == NULL) {
             continue;
         }
@@ -521,16 +521,12 @@ static void compile_entry(struct compiler *compiler, const struct spec_certifica
 {
     const struct spec_text *certs = spec->certs.items;
     const struct spec_text *keys = spec->keys.items;
-    const struct spec_text *names = spec->names.items;
     entry->n_pairs = spec->certs.n_items;
     for (size_t i = 0; i < entry->n_pairs; i++) {
         entry->certs[i] = compile_copy(compiler, certs[i].text);
         entry->keys[i] = compile_copy(compiler, keys[i].text);
     }
-    entry->names = compile_alloc(compiler, spec->names.n_items, sizeof(*entry->names));
-    for (size_t i = 0; i < spec->names.n_items && entry->names != NULL; i++) {
-        entry->names[entry->n_names++] = compile_copy(compiler, names[i].text);
-    }
+    entry->names = compile_texts(compiler, &spec->names, &entry->n_names);
     entry->client_ca = compile_copy(compiler, spec->client_ca.text);
     entry->client_crl = compile_copy(compiler, spec->client_crl.text);
     entry->ocsp = compile_copy(compiler, spec->ocsp.text);
@@ -680,9 +676,11 @@ static void read_client_files(struct compiler *compiler, const struct spec_clien
     }
 }
 
-struct tls_client_config *compile_client_tls(struct compiler *compiler,
-                                             const struct spec_client_tls *spec, struct span name,
-                                             unsigned alpn)
+/* The configuration that @spec is of, for servers whose certificates are for @name; empty: for each
+ * server's own host. One reference; NULL: an error is reported. */
+static struct tls_client_config *compile_client_tls(struct compiler *compiler,
+                                                    const struct spec_client_tls *spec,
+                                                    struct span name, unsigned alpn)
 {
     if (!check_client_tls(compiler, spec)) {
         return NULL;

@@ -23,8 +23,8 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
     /* Each row checks the policy as a whole, each limit, or each route. */
     static const struct {
         void (*check)(struct lint *);
-        void (*check_rule)(struct lint *, const struct limit_rule *, const struct spec_limit *);
-        void (*check_route)(struct lint *, const struct route *, const struct spec_route *);
+        lint_rule_check *check_rule;
+        lint_route_check *check_route;
     } LINTS[] = {
         {.check = lint_unreachable_routes},
         {.check_route = lint_unlimited_routes},

@@ -54,41 +54,29 @@ void lint_providers(struct lint *lint);
 void lint_servers_by_address(struct lint *lint);
 
 /* Check @rule, which is that of @spec. */
-void lint_bucket_quotas(struct lint *lint, const struct limit_rule *rule,
-                        const struct spec_limit *spec);
-void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
-                            const struct spec_limit *spec);
-void lint_named_victims(struct lint *lint, const struct limit_rule *rule,
-                        const struct spec_limit *spec);
-void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
-                         const struct spec_limit *spec);
-void lint_spoofable_addresses(struct lint *lint, const struct limit_rule *rule,
-                              const struct spec_limit *spec);
-void lint_unreachable_plans(struct lint *lint, const struct limit_rule *rule,
-                            const struct spec_limit *spec);
-void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
-                     const struct spec_limit *spec);
-void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
-                          const struct spec_limit *spec);
-void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
-                          const struct spec_limit *spec);
-void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,
-                               const struct spec_limit *spec);
-void lint_unseen_shadows(struct lint *lint, const struct limit_rule *rule,
-                         const struct spec_limit *spec);
+typedef void lint_rule_check(struct lint *lint, const struct limit_rule *rule,
+                             const struct spec_limit *spec);
+lint_rule_check lint_bucket_quotas;
+lint_rule_check lint_lone_fingerprints;
+lint_rule_check lint_named_victims;
+lint_rule_check lint_shared_denials;
+lint_rule_check lint_spoofable_addresses;
+lint_rule_check lint_unreachable_plans;
+lint_rule_check lint_fails_open;
+lint_rule_check lint_chosen_statuses;
+lint_rule_check lint_refunds_leaving;
+lint_rule_check lint_unasked_certificates;
+lint_rule_check lint_unseen_shadows;
 
 /* Check @route, which is that of @spec. */
-void lint_unlimited_routes(struct lint *lint, const struct route *route,
-                           const struct spec_route *spec);
-void lint_unmet_connections(struct lint *lint, const struct route *route,
-                            const struct spec_route *spec);
-void lint_client_chosen_keys(struct lint *lint, const struct route *route,
-                             const struct spec_route *spec);
-void lint_shared_keys(struct lint *lint, const struct route *route, const struct spec_route *spec);
-void lint_passed_on_cost(struct lint *lint, const struct route *route,
-                         const struct spec_route *spec);
-void lint_cheap_default(struct lint *lint, const struct route *route,
-                        const struct spec_route *spec);
+typedef void lint_route_check(struct lint *lint, const struct route *route,
+                              const struct spec_route *spec);
+lint_route_check lint_unlimited_routes;
+lint_route_check lint_unmet_connections;
+lint_route_check lint_client_chosen_keys;
+lint_route_check lint_shared_keys;
+lint_route_check lint_passed_on_cost;
+lint_route_check lint_cheap_default;
 
 /* --- helpers --- */
 

@@ -102,9 +102,8 @@ static bool covers_host(struct span wide, struct span narrow)
         return false;
     }
     /* "*.example.com" matches hosts that end with ".example.com" and have a label before it. */
-    const struct span tail = span_of(wide.data + 1, wide.len - 1);
-    const struct span end =
-        narrow.data[0] == '*' ? span_of(narrow.data + 1, narrow.len - 1) : narrow;
+    const struct span tail = span_from(wide, 1);
+    const struct span end = narrow.data[0] == '*' ? span_from(narrow, 1) : narrow;
     const bool is_longer = narrow.data[0] == '*' ? end.len >= tail.len : end.len > tail.len;
     return is_longer && span_equals(tail, span_of(end.data + end.len - tail.len, tail.len));
 }

@@ -112,7 +112,7 @@ static struct span write_host(struct span pattern, char buffer[HOST_BYTES_MAX + 
     struct text host = text_of(buffer, HOST_BYTES_MAX + 1);
     const bool has_star = pattern.len > 0 && pattern.data[0] == '*';
     text_add(&host, has_star ? SPAN("x") : SPAN(""));
-    text_add(&host, has_star ? span_of(pattern.data + 1, pattern.len - 1) : pattern);
+    text_add(&host, has_star ? span_from(pattern, 1) : pattern);
     return text_span(&host);
 }
 
@@ -742,7 +742,7 @@ static const struct route *try_hosts(struct probe *probe, const struct route *ro
     const struct route *other = find_other_host(probe, route, SPAN("other.invalid"));
     const size_t label = span_find(host, '.');
     text_add_literal(&sibling, "other");
-    text_add(&sibling, span_of(host.data + label, host.len - label));
+    text_add(&sibling, span_from(host, label));
     return other != NULL || sibling.truncated ? other
                                               : find_other_host(probe, route, text_span(&sibling));
 }

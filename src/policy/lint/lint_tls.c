@@ -9,7 +9,7 @@
 /* Whether @name ends with "." and what stands behind the "*." of @pattern. */
 static bool is_beneath(struct span name, struct span pattern)
 {
-    const struct span end = span_of(pattern.data + 1, pattern.len - 1);
+    const struct span end = span_from(pattern, 1);
     return name.len > end.len &&
            span_equals_ignore_case(span_of(name.data + name.len - end.len, end.len), end);
 }

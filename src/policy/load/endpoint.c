@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "http/octet.h"
+
 static bool is_address_of(int family, struct span host)
 {
     char text[INET6_ADDRSTRLEN];
@@ -51,10 +53,10 @@ static bool split_authority(struct span span, struct span *host, struct span *po
             return text_refuse(problem, "what stands in brackets must be an IPv6 address");
         }
         *host = span_of(span.data + 1, end - 1);
-        rest = span_of(span.data + end + 1, span.len - end - 1);
+        rest = span_from(span, end + 1);
     } else {
         *host = span_of(span.data, span_find(span, ':'));
-        rest = span_of(span.data + host->len, span.len - host->len);
+        rest = span_from(span, host->len);
         if (is_address_of(AF_INET6, span)) {
             return text_refuse(problem, "an IPv6 address stands in brackets: [%.*s]:8080",
                                SPAN_ARGS(span));
@@ -67,7 +69,7 @@ static bool split_authority(struct span span, struct span *host, struct span *po
     }
     *port_text = (struct span){NULL, 0};
     if (rest.len > 0 && rest.data[0] == ':') {
-        *port_text = span_of(rest.data + 1, rest.len - 1);
+        *port_text = span_from(rest, 1);
     } else if (rest.len > 0) {
         return text_refuse(problem, "must be host:port");
     }
@@ -99,7 +101,7 @@ static bool parse_unix(struct span span, struct endpoint *endpoint, struct text 
 {
     static const size_t PATH_BYTES_MAX = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
     const size_t start = SPAN("unix:").len;
-    const struct span path = span_of(span.data + start, span.len - start);
+    const struct span path = span_from(span, start);
     if (path.len < 2 || path.data[0] != '/' || span_find(path, '\0') < path.len) {
         return text_refuse(problem, "must be an absolute path, such as unix:/run/sluice.sock");
     }
@@ -121,7 +123,7 @@ bool endpoint_parse_listen(struct span span, struct endpoint *endpoint, struct t
         return parse_unix(span, endpoint, problem);
     }
     const bool has_colon = span.len > 0 && span.data[0] == ':';
-    if (span_to_u64(span_of(span.data + has_colon, span.len - has_colon), UINT16_MAX, &bare)) {
+    if (span_to_u64(span_from(span, has_colon), UINT16_MAX, &bare)) {
         return text_refuse(problem,
                            "has no address; did you mean \"127.0.0.1:%u\", or "
                            "\"0.0.0.0:%u\" for all addresses?",
@@ -169,7 +171,7 @@ struct span endpoint_cut_scheme(struct span *span)
         return span_of(span->data, 0);
     }
     const struct span scheme = span_of(span->data, colon);
-    *span = span_of(span->data + colon + 3, span->len - colon - 3);
+    *span = span_from(*span, colon + 3);
     return scheme;
 }
 
@@ -205,23 +207,6 @@ bool endpoint_parse_server(struct span span, struct endpoint *endpoint, struct t
 
 /* --- logins --- */
 
-static int hex_value(char c)
-{
-    const char lower = ascii_lower(c);
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* The octet of the escape at the start of @span, or -1. */
-static int read_escape(struct span span)
-{
-    const int high = span.len > 2 ? hex_value(span.data[1]) : -1;
-    const int low = span.len > 2 ? hex_value(span.data[2]) : -1;
-    return high >= 0 && low >= 0 ? high * 16 + low : -1;
-}
-
 /* Decode the %-escapes of @span into *decoded. */
 static bool decode(struct span span, struct arena *arena, struct span *decoded,
                    struct text *problem)
@@ -236,7 +221,7 @@ static bool decode(struct span span, struct arena *arena, struct span *decoded,
             out[len++] = span.data[i];
             continue;
         }
-        const int octet = read_escape(span_of(span.data + i, span.len - i));
+        const int octet = octet_escape(span, i);
         if (octet < 0) {
             return text_refuse(problem, "a \"%%\" in user or password is written \"%%25\"");
         }
@@ -267,15 +252,14 @@ static bool cut_login(struct span *rest, struct arena *arena, struct login *logi
     if (text.len == rest->len || rest->data[text.len] != '@') {
         return true;
     }
-    *rest = span_of(rest->data + text.len + 1, rest->len - text.len - 1);
+    *rest = span_from(*rest, text.len + 1);
     if (!decode(span_of(text.data, colon), arena, &login->user, problem)) {
         return false;
     }
     if (colon == text.len) {
         return text_refuse(problem, "a login is written user:password@, or :password@");
     }
-    return decode(span_of(text.data + colon + 1, text.len - colon - 1), arena, &login->password,
-                  problem);
+    return decode(span_from(text, colon + 1), arena, &login->password, problem);
 }
 
 /* --- URLs of Redis --- */
@@ -317,7 +301,7 @@ static bool parse_endpoints(struct span list, uint16_t port_default, struct redi
         if (comma == list.len) {
             return true;
         }
-        list = span_of(list.data + comma + 1, list.len - comma - 1);
+        list = span_from(list, comma + 1);
     }
 }
 
@@ -326,7 +310,7 @@ static struct span cut_segment(struct span *rest)
 {
     const struct span segment = span_of(rest->data, span_find(*rest, '/'));
     const size_t taken = segment.len < rest->len ? segment.len + 1 : segment.len;
-    *rest = span_of(rest->data + taken, rest->len - taken);
+    *rest = span_from(*rest, taken);
     return segment;
 }
 
@@ -433,7 +417,7 @@ static const struct {
 static bool has_second_scheme(struct span rest)
 {
     for (size_t i = 1; i < rest.len; i++) {
-        const struct span tail = span_of(rest.data + i, rest.len - i);
+        const struct span tail = span_from(rest, i);
         if ((rest.data[i - 1] == ',' || rest.data[i - 1] == ' ') &&
             (span_starts_with(tail, SPAN("redis://")) ||
              span_starts_with(tail, SPAN("rediss://")))) {

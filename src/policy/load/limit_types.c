@@ -119,8 +119,8 @@ static bool parse_cost_source(const struct value_input *input, void *out)
         const size_t skipped = HEADERS[i].prefix.len;
         if (span_starts_with(input->text, HEADERS[i].prefix)) {
             source.kind = HEADERS[i].kind;
-            if (!parse_field_name(span_of(input->text.data + skipped, input->text.len - skipped),
-                                  input->arena, &source.field, input->problem)) {
+            if (!parse_field_name(span_from(input->text, skipped), input->arena, &source.field,
+                                  input->problem)) {
                 return false;
             }
             if (source.kind == COST_REQUEST_HEADER &&
@@ -387,13 +387,13 @@ static struct term_rest split_term(struct span term)
     const size_t dot = span_find(term, '.');
     rest.word = span_of(term.data, dot);
     if (dot < term.len && !begins_word(rest.word)) {
-        rest.name = span_of(term.data + dot + 1, term.len - dot - 1);
+        rest.name = span_from(term, dot + 1);
     } else {
         rest.word = term;
     }
     const size_t slash = span_find(rest.word, '/');
     if (slash < rest.word.len) {
-        rest.bits = span_of(rest.word.data + slash + 1, rest.word.len - slash - 1);
+        rest.bits = span_from(rest.word, slash + 1);
         rest.word.len = slash;
     }
     return rest;
@@ -451,7 +451,7 @@ static struct span take_word(struct span *rest)
         len++;
     }
     const struct span word = span_of(rest->data, len);
-    *rest = span_trim(span_of(rest->data + len, rest->len - len));
+    *rest = span_trim(span_from(*rest, len));
     return word;
 }
 
@@ -468,7 +468,7 @@ static bool parse_coordinate(struct span written, struct arena *arena, struct ke
         return text_refuse(problem, "a coordinate of geohash is query.NAME, header.NAME or "
                                     "cookie.NAME: geohash(query.lat query.lon 6)");
     }
-    if (!parse_name(span_of(written.data + dot + 1, written.len - dot - 1), arena, term, problem)) {
+    if (!parse_name(span_from(written, dot + 1), arena, term, problem)) {
         return false;
     }
     text_add(shown, word);
@@ -561,7 +561,7 @@ static bool split_alternative(struct span *rest, struct span *piece)
     }
     at = at < rest->len ? at : rest->len;
     *piece = span_of(rest->data, at);
-    *rest = at < rest->len ? span_of(rest->data + at + 1, rest->len - at - 1) : span_of(NULL, 0);
+    *rest = at < rest->len ? span_from(*rest, at + 1) : span_of(NULL, 0);
     return true;
 }
 

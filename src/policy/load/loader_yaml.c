@@ -381,7 +381,7 @@ static bool read_reference(struct span inside, environment_lookup lookup, struct
     const size_t colon = span_find(inside, ':');
     if (colon + 1 < inside.len && inside.data[colon + 1] == '-') {
         name.len = colon;
-        fallback = span_of(inside.data + colon + 2, inside.len - colon - 2);
+        fallback = span_from(inside, colon + 2);
     }
     if (!is_name(name)) {
         return text_refuse(problem,
@@ -415,7 +415,7 @@ static bool next_piece(struct span *rest, environment_lookup lookup, struct piec
         *piece = (struct piece){.text = SPAN("$")};
         taken = 2;
     } else if (rest->len > 1 && rest->data[1] == '{') {
-        const struct span inside = span_of(rest->data + 2, rest->len - 2);
+        const struct span inside = span_from(*rest, 2);
         const size_t end = span_find(inside, '}');
         if (end == inside.len) {
             return text_refuse(problem, "\"${\" has no \"}\"");
@@ -427,7 +427,7 @@ static bool next_piece(struct span *rest, environment_lookup lookup, struct piec
     } else {
         return text_refuse(problem, "a dollar is written \"$$\", a variable \"${NAME}\"");
     }
-    *rest = span_of(rest->data + taken, rest->len - taken);
+    *rest = span_from(*rest, taken);
     return true;
 }
 
@@ -448,6 +448,11 @@ static bool join_pieces(struct span text, environment_lookup lookup, char *out, 
         *secret = *secret || piece.from_environment;
     }
     return true;
+}
+
+const char *environment_of_process(const char *name)
+{
+    return getenv(name);
 }
 
 bool environment_expand(struct environment *environment, struct span text, struct span *value,

@@ -22,6 +22,9 @@ struct node;
 /* The value of an environment variable, or NULL. */
 typedef const char *(*environment_lookup)(const char *name);
 
+/* That of this process. */
+const char *environment_of_process(const char *name);
+
 /* Source of the variables, and memory for expanded values. */
 struct environment {
     environment_lookup lookup;

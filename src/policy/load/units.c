@@ -53,7 +53,7 @@ static struct span cut_run(struct span *span, bool digits)
         len++;
     }
     const struct span run = span_of(span->data, len);
-    *span = span_of(span->data + len, span->len - len);
+    *span = span_from(*span, len);
     return run;
 }
 
@@ -271,8 +271,7 @@ bool rate_parse(struct span span, struct rate *rate, struct text *problem)
         *rate = parsed;
         return true;
     }
-    if (!parse_period(span_trim(span_of(span.data + slash + 1, span.len - slash - 1)), &parsed,
-                      problem)) {
+    if (!parse_period(span_trim(span_from(span, slash + 1)), &parsed, problem)) {
         return false;
     }
     *rate = parsed;

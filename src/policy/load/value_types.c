@@ -143,7 +143,7 @@ static bool check_origin(struct span origin, struct text *problem)
     while (at + 3 < origin.len && memcmp(origin.data + at, "://", 3) != 0) {
         at++;
     }
-    const struct span host = span_of(origin.data + at, origin.len - at);
+    const struct span host = span_from(origin, at);
     const bool has_host = at > 0 && at + 3 < origin.len;
     bool is_plain = has_host && field_is_value(origin);
     for (size_t i = 0; i < origin.len; i++) {
@@ -151,8 +151,7 @@ static bool check_origin(struct span origin, struct text *problem)
         is_plain = is_plain && byte > ' ' && byte < 0x7f && !(byte >= 'A' && byte <= 'Z') &&
                    strchr("?#@*,\\\"", byte) == NULL;
     }
-    const bool has_path =
-        has_host && span_find(span_of(host.data + 3, host.len - 3), '/') != host.len - 3;
+    const bool has_path = has_host && span_find(span_from(host, 3), '/') != host.len - 3;
     return span_equals(origin, SPAN("*")) || (is_plain && !has_path) ||
            text_refuse(problem, "must be as browsers send it: https://app.example.com, in lower "
                                 "case, with a port where it is not the usual one, without a path");
@@ -200,8 +199,7 @@ static bool check_protocol(struct span text, struct text *problem)
     const size_t slash = span_find(text, '/');
     const struct span name = span_of(text.data, slash);
     const bool has_version = slash < text.len;
-    const struct span version =
-        has_version ? span_of(text.data + slash + 1, text.len - slash - 1) : name;
+    const struct span version = has_version ? span_from(text, slash + 1) : name;
     return (field_is_token(name) && field_is_token(version)) ||
            text_refuse(problem, "must be a protocol such as websocket");
 }
@@ -215,7 +213,7 @@ static bool check_host_rule(struct span text, struct text *problem)
 static bool check_host_with_port(struct span host, struct text *problem)
 {
     if (span_starts_with(host, SPAN("*."))) {
-        host = span_of(host.data + 2, host.len - 2);
+        host = span_from(host, 2);
     }
     char buffer[HOST_BYTES_MAX];
     const bool has_star = span_find(host, '*') < host.len;
@@ -229,7 +227,7 @@ static bool check_host_pattern(struct span host, struct text *problem)
 {
     const size_t bracket = span_find(host, ']');
     const size_t start = bracket < host.len ? bracket : 0;
-    const struct span tail = span_of(host.data + start, host.len - start);
+    const struct span tail = span_from(host, start);
     return check_host_with_port(host, problem) &&
            (span_find(tail, ':') == tail.len ||
             text_refuse(problem, "must have no port: names of certificates have none"));
@@ -329,8 +327,7 @@ static bool parse_percent(struct span span, uint32_t *ppm)
 {
     const size_t point = span_find(span, '.');
     const bool has_digits = point < span.len;
-    const struct span digits =
-        has_digits ? span_of(span.data + point + 1, span.len - point - 1) : SPAN("0");
+    const struct span digits = has_digits ? span_from(span, point + 1) : SPAN("0");
     uint64_t whole;
     uint64_t part;
     if (!span_to_u64(span_of(span.data, point), 100, &whole) || digits.len > PERCENT_DIGITS_MAX ||

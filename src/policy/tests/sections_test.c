@@ -59,13 +59,11 @@ static void split_url(struct spec_request *request)
     static const struct span SCHEMES[] = {{"http://", 7}, {"https://", 8}};
     for (size_t i = 0; i < ARRAY_LEN(SCHEMES); i++) {
         if (span_starts_with(request->target, SCHEMES[i])) {
-            const struct span rest = span_of(request->target.data + SCHEMES[i].len,
-                                             request->target.len - SCHEMES[i].len);
+            const struct span rest = span_from(request->target, SCHEMES[i].len);
             const size_t slash = span_find(rest, '/');
             request->is_https = i == 1;
             request->host = span_of(rest.data, slash);
-            request->target =
-                slash < rest.len ? span_of(rest.data + slash, rest.len - slash) : SPAN("/");
+            request->target = slash < rest.len ? span_from(rest, slash) : SPAN("/");
             return;
         }
     }
@@ -80,7 +78,7 @@ static bool parse_request(const struct value_input *input, void *out)
         return text_refuse(input->problem, "must be a method and a path, such as GET /v1/items");
     }
     request->method = span_of(input->text.data, space);
-    request->target = span_trim(span_of(input->text.data + space, input->text.len - space));
+    request->target = span_trim(span_from(input->text, space));
     split_url(request);
     if (!value_check_method(request->method, input->problem)) {
         return false;

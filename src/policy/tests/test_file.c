@@ -522,18 +522,13 @@ enum status test_file_load_text(struct span yaml, const char *(*getenv_value)(co
     return status;
 }
 
-static const char *lookup_in_process(const char *name)
-{
-    return getenv(name);
-}
-
 enum status test_file_load(const char *path, struct test_file *file, struct diags *diags)
 {
     char *bytes;
     size_t len;
     enum status status = loader_yaml_read_file(path, &bytes, &len, diags);
     if (status == STATUS_OK) {
-        status = test_file_load_text(span_of(bytes, len), lookup_in_process, file, diags);
+        status = test_file_load_text(span_of(bytes, len), environment_of_process, file, diags);
     }
     free(bytes);
     return status;
