@@ -43,7 +43,7 @@ static struct span cut_token(struct span value)
         !span_equals_ignore_case(span_of(value.data, space), SPAN("Bearer"))) {
         return span_of(NULL, 0);
     }
-    return span_trim(span_of(value.data + space, value.len - space));
+    return span_trim(span_from(value, space));
 }
 
 /* Both tokens are always compared, whichever matches. */
@@ -140,7 +140,7 @@ static bool has_own_origin(const struct head *head)
     for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
         const size_t len = schemes[i].len;
         if (origin.len > len && span_equals(span_of(origin.data, len), schemes[i]) &&
-            span_equals_ignore_case(span_of(origin.data + len, origin.len - len), head->host)) {
+            span_equals_ignore_case(span_from(origin, len), head->host)) {
             return count_fields(head, SPAN("Origin")) == 1;
         }
     }

@@ -311,8 +311,7 @@ static struct span kept_query(const struct admin_connection *connection)
 {
     const struct span target = span_of(connection->target, connection->target_bytes);
     const size_t mark = span_find(target, '?');
-    return mark < target.len ? span_of(target.data + mark + 1, target.len - mark - 1)
-                             : span_of(target.data, 0);
+    return mark < target.len ? span_from(target, mark + 1) : span_of(target.data, 0);
 }
 
 /* Send the 100 that the client expects, once its request is permitted. */

@@ -106,8 +106,7 @@ static bool takes_gzip(const struct head *head)
     while (span_split(&rest, ',', &coding)) {
         const size_t end = span_find(coding, ';');
         if (span_equals_ignore_case(span_trim(span_of(coding.data, end)), SPAN("gzip"))) {
-            return end == coding.len ||
-                   !is_refused(span_of(coding.data + end + 1, coding.len - end - 1));
+            return end == coding.len || !is_refused(span_from(coding, end + 1));
         }
     }
     return false;

@@ -218,25 +218,19 @@ static struct change *change_of(struct key_change *of_key)
 static void answer_done(struct key_change *of_key)
 {
     struct change *change = change_of(of_key);
-    char shown[4 * KEY_TEXT_BYTES_MAX];
-    struct text key = text_of(shown, sizeof(shown));
+    char shown[KEY_SHOWN_BYTES];
+    const struct span key = key_resource_show(&of_key->given, shown);
     json_t *json = key_resource_describe(of_key->rule, &of_key->given);
     describe_set(&json, "kind", json_string(word_of(change)));
-    if (of_key->given.len > 0) {
-        key_print(key_given_identity(&of_key->given), &key);
-    } else {
-        text_add_hex(&key, of_key->given.hash, sizeof(of_key->given.hash));
-    }
     if (change->ban.change.is_removal) {
         describe_set(&json, "lifted", json_true());
-        answer_note(of_key->request, "lifted %s of %.*s", word_of(change),
-                    SPAN_ARGS(text_span(&key)));
+        answer_note(of_key->request, "lifted %s of %.*s", word_of(change), SPAN_ARGS(key));
     } else {
         describe_set(&json, "until", describe_timestamp(change->ban.ban.until_ms * 1000));
         describe_set(&json, "reason", json_of_span(change->ban.ban.reason));
         describe_set(&json, "enforced", json_boolean(!of_key->rule->limits[0].shadow));
         answer_note(of_key->request, "%s of %.*s until %llu ms: %.*s", word_of(change),
-                    SPAN_ARGS(text_span(&key)), (unsigned long long)change->ban.ban.until_ms,
+                    SPAN_ARGS(key), (unsigned long long)change->ban.ban.until_ms,
                     SPAN_ARGS(change->ban.ban.reason));
     }
     answer_json(of_key->request, 200, json);

@@ -73,16 +73,10 @@ static void answer(struct admin_request *request, const json_t *checked)
 
 /* --- the child --- */
 
-static void end(struct admin_request *request)
-{
-    request->admin->n_asking_children--;
-    request->on_gone = NULL;
-}
-
 static void on_end(void *context, struct child_outcome *outcome)
 {
     struct admin_request *request = context;
-    end(request);
+    child_ask_end(request);
     /* With errors in the file it fails, and reports them all the same. */
     json_t *list = outcome->end == CHILD_EXITED && outcome->output_bytes > 0
                        ? json_loadb(outcome->output, outcome->output_bytes, 0, NULL)
@@ -95,37 +89,20 @@ static void on_end(void *context, struct child_outcome *outcome)
     json_decref(list);
 }
 
-static void on_gone(struct admin_request *request)
-{
-    struct child *child = request->context;
-    end(request);
-    child_abandon(child);
-}
-
 void check_handle(struct admin_request *request)
 {
-    struct admin *admin = request->admin;
-    char *arguments[] = {"sluice",  "check", "--json",
-                         "--print", "--",    (char *)(uintptr_t)admin->options.policy_path,
+    const char *path = request->admin->options.policy_path;
+    char *arguments[] = {"sluice", "check", "--json", "--print", "--", (char *)(uintptr_t)path,
                          NULL};
-    const struct child_order order = {
+    struct child_order order = {
         .arguments = arguments,
         .output_bytes_max = OUTPUT_BYTES_MAX,
         .memory_bytes = MEMORY_BYTES_MAX,
         .cpu_s = CPU_S_MAX,
         .time_us = TIME_US_MAX,
         .on_end = on_end,
-        .context = request,
     };
-    struct child *child;
-    if (child_is_busy(request)) {
-        child_answer_busy(request);
-    } else if (child_start(&admin->children, &order, &child) != STATUS_OK) {
-        child_answer_not_started(request);
-    } else {
-        admin->n_asking_children++;
-        request->context = child;
-        request->on_gone = on_gone;
-        request->watches_client = true;
+    if (!child_was_busy(request)) {
+        child_ask(request, &order);
     }
 }

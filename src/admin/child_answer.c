@@ -32,11 +32,6 @@ int child_file_of_json(json_t *json)
 
 /* --- the words of the program --- */
 
-static struct span skip(struct span text, size_t n)
-{
-    return span_of(text.data + n, text.len - n);
-}
-
 /* Where @word ends in @line; 0: it is not there. */
 static size_t find_end(struct span line, struct span word)
 {
@@ -54,10 +49,10 @@ static struct span words_of(struct span line)
 {
     const size_t error = find_end(line, SPAN(": error: "));
     if (span_starts_with(line, SPAN("/proc/self/fd/")) && error > 0) {
-        return skip(line, error);
+        return span_from(line, error);
     }
     const size_t command = find_end(line, SPAN(": "));
-    return span_starts_with(line, SPAN("sluice ")) && command > 0 ? skip(line, command) : line;
+    return span_starts_with(line, SPAN("sluice ")) && command > 0 ? span_from(line, command) : line;
 }
 
 static bool is_of_use(struct span line)
@@ -146,17 +141,44 @@ void child_answer(struct admin_request *request, struct child_outcome *outcome)
     }
 }
 
-bool child_is_busy(const struct admin_request *request)
+/* --- questions --- */
+
+bool child_was_busy(struct admin_request *request)
 {
     const size_t n_max = ADMIN_ASKING_CHILDREN_MAX - (request->may_change ? 0 : 1);
-    return request->admin->n_asking_children >= n_max;
+    const size_t n = request->admin->n_asking_children;
+    if (n >= n_max) {
+        request->retry_after_s = 1;
+        answer_problem(request, 503, "%zu such questions are being answered; ask again", n);
+    }
+    return n >= n_max;
 }
 
-void child_answer_busy(struct admin_request *request)
+void child_ask_end(struct admin_request *request)
 {
-    request->retry_after_s = 1;
-    answer_problem(request, 503, "%zu such questions are being answered; ask again",
-                   request->admin->n_asking_children);
+    request->admin->n_asking_children--;
+    request->on_gone = NULL;
+}
+
+static void on_gone(struct admin_request *request)
+{
+    struct child *child = request->context;
+    child_ask_end(request);
+    child_abandon(child);
+}
+
+void child_ask(struct admin_request *request, struct child_order *order)
+{
+    struct child *child;
+    order->context = request;
+    if (child_start(&request->admin->children, order, &child) != STATUS_OK) {
+        child_answer_not_started(request);
+        return;
+    }
+    request->admin->n_asking_children++;
+    request->context = child;
+    request->on_gone = on_gone;
+    request->watches_client = true;
 }
 
 void child_answer_not_started(struct admin_request *request)

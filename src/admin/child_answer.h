@@ -27,12 +27,15 @@ MUST_USE bool child_succeeded(struct admin_request *request, const struct child_
 /* Answer with what the child printed, which is JSON. */
 void child_answer(struct admin_request *request, struct child_outcome *outcome);
 
-/* Whether as many children as may be answer other requests: one fewer for those who may change
- * nothing, whose questions must not keep operators from asking. */
-bool child_is_busy(const struct admin_request *request);
+/* Whether as many children as may be answer other requests; then @request is answered so. One fewer
+ * for those who may change nothing, whose questions must not keep operators from asking. */
+MUST_USE bool child_was_busy(struct admin_request *request);
 
-/* Answer that they do. */
-void child_answer_busy(struct admin_request *request);
+/* Start a child that answers @request, which changes nothing; if none can be started, answer so. If
+ * the client leaves, the child is abandoned. order->on_end gets the request, and begins with
+ * child_ask_end(). */
+void child_ask(struct admin_request *request, struct child_order *order);
+void child_ask_end(struct admin_request *request);
 
 /* Answer that no child can be started. */
 void child_answer_not_started(struct admin_request *request);

@@ -14,33 +14,16 @@ enum {
     TIME_US_MAX = 20 * 1000 * 1000, /* less than any request may take */
 };
 
-static void end(struct admin_request *request)
-{
-    request->admin->n_asking_children--;
-    request->on_gone = NULL;
-}
-
 static void on_end(void *context, struct child_outcome *outcome)
 {
-    struct admin_request *request = context;
-    end(request);
-    child_answer(request, outcome);
+    child_ask_end(context);
+    child_answer(context, outcome);
 }
 
-static void on_gone(struct admin_request *request)
-{
-    struct child *child = request->context;
-    end(request);
-    child_abandon(child);
-}
-
-static enum status start(struct admin_request *request, char *const *arguments)
+static void start(struct admin_request *request, char *const *arguments)
 {
     const int file = child_file_of_json(child_policy(request));
-    if (file < 0) {
-        return STATUS_NO_MEMORY;
-    }
-    const struct child_order order = {
+    struct child_order order = {
         .arguments = arguments,
         .files = &file,
         .n_files = 1,
@@ -49,28 +32,19 @@ static enum status start(struct admin_request *request, char *const *arguments)
         .cpu_s = CPU_S_MAX,
         .time_us = TIME_US_MAX,
         .on_end = on_end,
-        .context = request,
     };
-    struct child *child;
-    const enum status status = child_start(&request->admin->children, &order, &child);
-    child_file_close(file);
-    if (status == STATUS_OK) {
-        request->admin->n_asking_children++;
-        request->context = child;
-        request->on_gone = on_gone;
-        request->watches_client = true;
+    if (file < 0) {
+        child_answer_not_started(request);
+        return;
     }
-    return status;
+    child_ask(request, &order);
+    child_file_close(file);
 }
 
 void explain_handle(struct admin_request *request)
 {
     struct child_arguments arguments = {.n = 0};
-    if (child_is_busy(request)) {
-        child_answer_busy(request);
-        return;
-    }
-    json_t *json = request_read_object(request);
+    json_t *json = child_was_busy(request) ? NULL : request_read_object(request);
     if (json == NULL) {
         return;
     }
@@ -78,8 +52,10 @@ void explain_handle(struct admin_request *request)
     json_decref(json);
     if (arguments.problem != NULL) {
         answer_problem(request, 400, "%s", arguments.problem);
-    } else if (arguments.no_memory || start(request, arguments.items) != STATUS_OK) {
+    } else if (arguments.no_memory) {
         child_answer_not_started(request);
+    } else {
+        start(request, arguments.items);
     }
     child_arguments_free(&arguments);
 }

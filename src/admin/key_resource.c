@@ -87,6 +87,17 @@ json_t *key_resource_describe(const struct limit_rule *rule, const struct key_gi
     return json;
 }
 
+struct span key_resource_show(const struct key_given *given, char *shown)
+{
+    struct text key = text_of(shown, KEY_SHOWN_BYTES);
+    if (given->len > 0) {
+        key_print(key_given_identity(given), &key);
+    } else {
+        text_add_hex(&key, given->hash, sizeof(given->hash));
+    }
+    return text_span(&key);
+}
+
 /* --- the answer --- */
 
 static json_t *describe_ticks(const struct limit *limit, uint64_t ticks)
@@ -380,12 +391,11 @@ static bool may_be_done(const struct reset *reset)
 
 static void answer_done(struct reset *reset)
 {
-    char shown[4 * KEY_TEXT_BYTES_MAX];
-    struct text key = text_of(shown, sizeof(shown));
+    char shown[KEY_SHOWN_BYTES];
+    const struct span key = key_resource_show(&reset->change.given, shown);
     json_t *json = key_resource_describe(reset->change.rule, &reset->change.given);
     describe_set(&json, "reset", json_true());
-    key_print(key_given_identity(&reset->change.given), &key);
-    answer_note(reset->change.request, "reset %.*s", SPAN_ARGS(text_span(&key)));
+    answer_note(reset->change.request, "reset %.*s", SPAN_ARGS(key));
     answer_json(reset->change.request, 200, json);
 }
 

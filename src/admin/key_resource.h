@@ -13,8 +13,14 @@
 #include "store/bans.h"
 #include "store/table_change.h"
 
+enum { KEY_SHOWN_BYTES = 4 * KEY_TEXT_BYTES_MAX };
+
 /* {"limit": …, "key": …, "hash": …}; without "key" if only the hash is known. NULL: no memory. */
 json_t *key_resource_describe(const struct limit_rule *rule, const struct key_given *given);
+
+/* The key of @given for the audit: its identity, or its hash where that alone is known. @shown has
+ * room for KEY_SHOWN_BYTES. */
+struct span key_resource_show(const struct key_given *given, char *shown);
 
 /* The ban or exemption of @given, set by an operator; NULL: there is none, or no memory. */
 json_t *key_resource_describe_ban(struct bans *bans, const struct limit_rule *rule,

@@ -79,8 +79,7 @@ size_t metrics_label(const struct metrics *metrics, enum metric_scope scope, siz
         return 1;
     }
     const size_t end = span_find(name, '\n'); /* of the upstream's name */
-    const struct span server =
-        end < name.len ? span_of(name.data + end + 1, name.len - end - 1) : name;
+    const struct span server = end < name.len ? span_from(name, end + 1) : name;
     labels[0] = (struct page_label){LABELS[OF_UPSTREAM], span_of(name.data, end)};
     labels[1] = (struct page_label){LABELS[OF_SERVER], server};
     return 2;

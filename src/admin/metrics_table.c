@@ -13,21 +13,22 @@
 
 /* --- labels with fixed values --- */
 
-static const char *const CLASSES[METER_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
-static const struct metric_axis CLASS = {"status", METER_CLASSES, CLASSES, NULL};
+/* The @n_ values of a label. */
+#define AXIS(label_, n_, ...)                                                                      \
+    {                                                                                              \
+        (label_), (n_), (const char *const[n_]){__VA_ARGS__}, NULL                                 \
+    }
 
-static const char *const VERDICTS[METER_VERDICTS] = {
-    [METER_NONE] = "none",           [METER_ALLOWED] = "allowed", [METER_DENIED] = "denied",
-    [METER_UNDECIDED] = "undecided", [METER_UNKNOWN] = "unknown",
-};
-static const struct metric_axis VERDICT = {"verdict", METER_VERDICTS, VERDICTS, NULL};
+static const struct metric_axis CLASS =
+    AXIS("status", METER_CLASSES, "none", "1xx", "2xx", "3xx", "4xx", "5xx");
 
-static const char *const SAYINGS[METER_SAYINGS] = {
-    [METER_LIMIT_ALLOWED] = "allowed",
-    [METER_LIMIT_DENIED] = "denied",
-    [METER_LIMIT_WOULD_DENY] = "would_deny",
-};
-static const struct metric_axis SAYING = {"verdict", METER_SAYINGS, SAYINGS, NULL};
+static const struct metric_axis VERDICT =
+    AXIS("verdict", METER_VERDICTS, [METER_NONE] = "none", [METER_ALLOWED] = "allowed",
+         [METER_DENIED] = "denied", [METER_UNDECIDED] = "undecided", [METER_UNKNOWN] = "unknown");
+
+static const struct metric_axis SAYING =
+    AXIS("verdict", METER_SAYINGS, [METER_LIMIT_ALLOWED] = "allowed",
+         [METER_LIMIT_DENIED] = "denied", [METER_LIMIT_WOULD_DENY] = "would_deny");
 
 static const char *source_name(size_t i)
 {
@@ -36,23 +37,16 @@ static const char *source_name(size_t i)
 
 static const struct metric_axis SOURCE = {"source", DECISION_SOURCES, NULL, source_name};
 
-static const char *const REFUSALS[METER_REFUSALS] = {
-    "connections", "client", "descriptors", "memory", "untrusted", "header",
-};
-static const struct metric_axis REFUSAL = {"reason", METER_REFUSALS, REFUSALS, NULL};
+static const struct metric_axis REFUSAL = AXIS("reason", METER_REFUSALS, "connections", "client",
+                                               "descriptors", "memory", "untrusted", "header");
 
-static const char *const GRPC_STATUS_NAMES[METER_GRPC_STATUSES] = {
-    "0", "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",
-    "9", "10", "11", "12", "13", "14", "15", "16", "none",
-};
-static const struct metric_axis GRPC_STATUS = {"status", METER_GRPC_STATUSES, GRPC_STATUS_NAMES,
-                                               NULL};
+static const struct metric_axis GRPC_STATUS =
+    AXIS("status", METER_GRPC_STATUSES, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10",
+         "11", "12", "13", "14", "15", "16", "none");
 
-static const char *const TLS_VERSIONS[METER_TLS_VERSIONS] = {"1.2", "1.3"};
-static const struct metric_axis TLS_VERSION = {"version", METER_TLS_VERSIONS, TLS_VERSIONS, NULL};
+static const struct metric_axis TLS_VERSION = AXIS("version", METER_TLS_VERSIONS, "1.2", "1.3");
 
-static const char *const RESUMED[2] = {"no", "yes"};
-static const struct metric_axis RESUMPTION = {"resumed", 2, RESUMED, NULL};
+static const struct metric_axis RESUMPTION = AXIS("resumed", 2, "no", "yes");
 
 static const char *tls_failure_name(size_t i)
 {
@@ -70,40 +64,27 @@ static const char *const HTTP2_ABUSES[] = {
 static_assert(ARRAY_LEN(HTTP2_ABUSES) == METER_HTTP2_ABUSES, "each kind has its counter");
 static const struct metric_axis HTTP2_ABUSE = {"kind", METER_HTTP2_ABUSES, HTTP2_ABUSES, NULL};
 
-static const char *const EVICTIONS[METER_EVICTIONS] = {"silent", "idle", "head", "body"};
-static const struct metric_axis EVICTION = {"kind", METER_EVICTIONS, EVICTIONS, NULL};
+static const struct metric_axis EVICTION =
+    AXIS("kind", METER_EVICTIONS, "silent", "idle", "head", "body");
 
-static const char *const BUFFER_REFUSALS[METER_BUFFER_REFUSALS] = {"full", "client"};
-static const char *const TOKEN_REFUSALS[METER_TOKEN_REFUSALS] = {"missing", "invalid", "no_keys",
-                                                                 "too_many"};
-static const char *const BANS[METER_BANS] = {[BAN_IS_SET] = "set",
-                                             [BAN_IS_SHADOW] = "shadow",
-                                             [BAN_IS_TOO_MANY] = "too_many",
-                                             [BAN_LIMIT_IS_WRONG] = "limit_is_wrong",
-                                             [BAN_HAS_FAILED] = "failed"};
-static_assert(ARRAY_LEN(BANS) == BAN_RESULTS, "each result has its counter");
-static const struct metric_axis BAN = {"result", METER_BANS, BANS, NULL};
-static const struct metric_axis BUFFER_REFUSAL = {"reason", METER_BUFFER_REFUSALS, BUFFER_REFUSALS,
-                                                  NULL};
-static const struct metric_axis TOKEN_REFUSAL = {"reason", METER_TOKEN_REFUSALS, TOKEN_REFUSALS,
-                                                 NULL};
+static_assert((int)METER_BANS == (int)BAN_RESULTS, "each result has its counter");
+static const struct metric_axis BAN = AXIS(
+    "result",
+    METER_BANS, [BAN_IS_SET] = "set", [BAN_IS_SHADOW] = "shadow", [BAN_IS_TOO_MANY] = "too_many",
+    [BAN_LIMIT_IS_WRONG] = "limit_is_wrong", [BAN_HAS_FAILED] = "failed");
+static const struct metric_axis BUFFER_REFUSAL =
+    AXIS("reason", METER_BUFFER_REFUSALS, "full", "client");
+static const struct metric_axis TOKEN_REFUSAL =
+    AXIS("reason", METER_TOKEN_REFUSALS, "missing", "invalid", "no_keys", "too_many");
 
-static const char *const QUEUE_REFUSALS[METER_QUEUE_REFUSALS] = {
-    [METER_QUEUE_FULL] = "full", [METER_QUEUE_TIMEOUT] = "timeout"};
-static const struct metric_axis QUEUE_REFUSAL = {"reason", METER_QUEUE_REFUSALS, QUEUE_REFUSALS,
-                                                 NULL};
+static const struct metric_axis QUEUE_REFUSAL = AXIS(
+    "reason", METER_QUEUE_REFUSALS, [METER_QUEUE_FULL] = "full", [METER_QUEUE_TIMEOUT] = "timeout");
 
-static const char *const FAILURES[METER_FAILURES] = {
-    [METER_UNREACHABLE] = "unreachable",
-    [METER_UNACCEPTED] = "connect_timeout",
-    [METER_INSECURE] = "tls",
-    [METER_UNANSWERED] = "timeout",
-    [METER_LOST] = "lost",
-    [METER_INVALID] = "invalid",
-    [METER_BAD_GATEWAY] = "bad_gateway",
-    [METER_LARGE_HEAD] = "large_head",
-};
-static const struct metric_axis FAILURE = {"reason", METER_FAILURES, FAILURES, NULL};
+static const struct metric_axis FAILURE =
+    AXIS("reason", METER_FAILURES, [METER_UNREACHABLE] = "unreachable",
+         [METER_UNACCEPTED] = "connect_timeout", [METER_INSECURE] = "tls",
+         [METER_UNANSWERED] = "timeout", [METER_LOST] = "lost", [METER_INVALID] = "invalid",
+         [METER_BAD_GATEWAY] = "bad_gateway", [METER_LARGE_HEAD] = "large_head");
 
 static const char *fault_name(size_t i)
 {

@@ -85,8 +85,7 @@ static void read_wish(struct wish *wish, const struct admin_request *request)
         if (pair.len == 0) {
             continue;
         }
-        if (!query_decode(span_of(pair.data + start, pair.len - start), buffer, sizeof(buffer),
-                          readings, &n)) {
+        if (!query_decode(span_from(pair, start), buffer, sizeof(buffer), readings, &n)) {
             wish->problem = "a parameter is too long";
             return;
         }

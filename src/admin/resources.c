@@ -3,6 +3,7 @@
 #include "admin/internal.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "http/octet.h"
 
 const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/", ADMIN_READS, index_handle, "this list"},
@@ -73,15 +74,6 @@ struct segments {
     size_t n;
 };
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decode @raw, once, to *out, which moves on. False: it holds what is no escape, or NUL. */
 static bool decode(struct span raw, char **out, struct span *decoded)
 {
@@ -89,12 +81,11 @@ static bool decode(struct span raw, char **out, struct span *decoded)
     for (size_t i = 0; i < raw.len; i++) {
         char c = raw.data[i];
         if (c == '%') {
-            const int high = i + 2 < raw.len ? hex_value(raw.data[i + 1]) : -1;
-            const int low = i + 2 < raw.len ? hex_value(raw.data[i + 2]) : -1;
-            if (high < 0 || low < 0 || high + low == 0) {
+            const int octet = octet_escape(raw, i);
+            if (octet <= 0) {
                 return false;
             }
-            c = (char)(high << 4 | low);
+            c = (char)octet;
             i += 2;
         }
         *(*out)++ = c;
@@ -107,7 +98,7 @@ static bool decode(struct span raw, char **out, struct span *decoded)
 static bool split(struct span path, char *decoded, struct segments *segments,
                   struct resource_match *match)
 {
-    struct span rest = span_of(path.data + 1, path.len - 1);
+    struct span rest = span_from(path, 1);
     struct span raw;
     segments->n = 0;
     while (span_split(&rest, '/', &raw)) {

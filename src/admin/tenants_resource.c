@@ -186,24 +186,19 @@ static void answer_done(struct key_change *of_key)
     const struct change *change = change_of(of_key);
     struct admin_request *request = of_key->request;
     const struct key_given *given = &of_key->given;
-    char shown[4 * KEY_TEXT_BYTES_MAX];
-    struct text key = text_of(shown, sizeof(shown));
+    char shown[KEY_SHOWN_BYTES];
+    const struct span key = key_resource_show(given, shown);
     json_t *json = json_object();
     describe_identity(&json, key_given_identity(given), given->hash);
-    if (given->len > 0) {
-        key_print(key_given_identity(given), &key);
-    } else {
-        text_add_hex(&key, given->hash, sizeof(given->hash));
-    }
     if (change->tenant.plan.len > 0) {
         const struct tenant tenant = {.plan = change->tenant.plan,
                                       .until_ms = change->tenant.until_ms,
                                       .by = change->tenant.by};
         set_terms(&json, &tenant);
-        answer_note(request, "plan of %.*s is %.*s until %llu ms", SPAN_ARGS(text_span(&key)),
+        answer_note(request, "plan of %.*s is %.*s until %llu ms", SPAN_ARGS(key),
                     SPAN_ARGS(tenant.plan), (unsigned long long)tenant.until_ms);
     } else {
-        answer_note(request, "no plan of %.*s any more", SPAN_ARGS(text_span(&key)));
+        answer_note(request, "no plan of %.*s any more", SPAN_ARGS(key));
     }
     answer_json(request, 200, json);
 }
