@@ -62,6 +62,11 @@ void loop_task_init(struct loop_task *task, void (*run)(struct loop_task *task))
  * add itself again, and may free itself. */
 void loop_at_iteration_end(struct loop *loop, struct loop_task *task);
 
+/* Run @task once after those of loop_at_iteration_end(), in the same iteration also if one of them
+ * adds it: to write what callbacks and tasks have collected. What is added meanwhile waits for the
+ * next iteration. */
+void loop_after_tasks(struct loop *loop, struct loop_task *task);
+
 /* Remove the task if it is waiting. */
 void loop_task_cancel(struct loop_task *task);
 

@@ -1,4 +1,4 @@
-/* The loop: one event base without locks, and a list of tasks for the end of the iteration.
+/* The loop: one event base without locks, and lists of tasks for the end of the iteration.
  *
  * libevent runs the callbacks of ready events, and of events that they activate, then returns: that
  * is an iteration. The tasks run after it. A task that they add waits for the next iteration, which
@@ -25,19 +25,35 @@ _Static_assert(sizeof(struct event) <= sizeof(struct event_room), "an event fits
 
 struct loop {
     struct event_base *base;
-    struct list tasks; /* of struct loop_task */
+    struct list tasks;       /* of struct loop_task */
+    struct list after_tasks; /* of struct loop_task, that run behind these */
     bool is_stopping;
 };
 
-static void run_tasks(struct loop *loop)
+static void run_tasks(struct list *tasks)
 {
     struct list due; /* tasks added meanwhile wait for the next iteration */
-    list_move_all(&due, &loop->tasks);
+    list_move_all(&due, tasks);
     while (!list_is_empty(&due)) {
         struct loop_task *task = CONTAINER_OF(due.next, struct loop_task, node);
         list_remove(&task->node);
         task->run(task);
     }
+}
+
+static void run_all_tasks(struct loop *loop)
+{
+    if (!list_is_empty(&loop->tasks)) {
+        run_tasks(&loop->tasks);
+    }
+    if (!list_is_empty(&loop->after_tasks)) {
+        run_tasks(&loop->after_tasks);
+    }
+}
+
+static bool has_tasks(const struct loop *loop)
+{
+    return !list_is_empty(&loop->tasks) || !list_is_empty(&loop->after_tasks);
 }
 
 /* NULL: the kernel gives no epoll, or there is no memory. */
@@ -82,6 +98,7 @@ enum status loop_new(struct loop **loop)
     }
     event_set_log_callback(on_libevent_log);
     list_init(&created->tasks);
+    list_init(&created->after_tasks);
     created->base = new_base();
     if (created->base == NULL) {
         free_loop(created);
@@ -96,8 +113,8 @@ void loop_free(struct loop *loop)
     if (loop == NULL) {
         return;
     }
-    while (!list_is_empty(&loop->tasks)) {
-        run_tasks(loop);
+    while (has_tasks(loop)) {
+        run_all_tasks(loop);
     }
     /* Callbacks that libevent has deferred (cancelled name queries) free their memory now. */
     event_base_loop(loop->base, EVLOOP_NONBLOCK);
@@ -106,12 +123,10 @@ void loop_free(struct loop *loop)
 
 enum status loop_iteration(struct loop *loop, bool may_wait)
 {
-    const bool waits = may_wait && list_is_empty(&loop->tasks);
+    const bool waits = may_wait && !has_tasks(loop);
     const int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | (waits ? 0 : EVLOOP_NONBLOCK);
     const int failed = event_base_loop(loop->base, flags);
-    if (!list_is_empty(&loop->tasks)) {
-        run_tasks(loop);
-    }
+    run_all_tasks(loop);
     return failed == 0 ? STATUS_OK : STATUS_IO;
 }
 
@@ -145,6 +160,13 @@ void loop_at_iteration_end(struct loop *loop, struct loop_task *task)
 {
     if (list_is_empty(&task->node)) {
         list_push_back(&loop->tasks, &task->node);
+    }
+}
+
+void loop_after_tasks(struct loop *loop, struct loop_task *task)
+{
+    if (list_is_empty(&task->node)) {
+        list_push_back(&loop->after_tasks, &task->node);
     }
 }
 

@@ -44,7 +44,7 @@ enum stream_result outbox_write(struct outbox *outbox, struct stream *stream,
         return STREAM_BROKEN;
     }
     list_push_back(&outbox->posted, &stream->posted);
-    loop_at_iteration_end(outbox->loop, &outbox->iteration_end);
+    loop_after_tasks(outbox->loop, &outbox->iteration_end);
     if (++outbox->n_posted == OUTBOX_MESSAGES_MAX) {
         offer_all(outbox);
     }

@@ -68,10 +68,11 @@ static void end_handshake(struct tls_session *session, enum tls_failure failure,
     stream->handler = session->handler;
     stream->owner = session->owner;
     if (failure == TLS_FAILURE_NONE) {
-        session->phase = SESSION_OPEN;
-        stream_want_read(stream, true);
-        tls_session_look_again(session,
-                               SSL_has_pending(session->ssl) == 1 || session->hello != NULL);
+        tls_session_open(session);
+        if (SSL_has_pending(session->ssl) == 1 || session->hello != NULL) {
+            tls_session_look_again(session, true);
+            list_push_back(&session->worker->readable, &session->queued);
+        }
     } else if (failure == TLS_FAILURE_PLAIN_TEXT) {
         tls_session_detach(stream);
     }
@@ -153,6 +154,7 @@ static void step(struct tls_session *session)
         fail_handshake(session);
     } else if (session->unsent != NULL) {
         session->owes_byte = true;
+        stream_want_read(stream, false);
         if (!stream_await_flush(stream)) {
             end_handshake(session, TLS_FAILURE_MEMORY, "out of memory");
         }
@@ -172,6 +174,18 @@ static void queue(struct tls_session *session)
     }
 }
 
+/* What the client has sent behind its last message is read at once: the iteration of the loop that
+ * would read it otherwise costs more than the answer of many requests. */
+static void read_behind_handshakes(struct tls_worker *worker)
+{
+    while (!list_is_empty(&worker->readable)) {
+        struct tls_session *session =
+            CONTAINER_OF(worker->readable.next, struct tls_session, queued);
+        list_remove(&session->queued);
+        tls_session_read_more(session);
+    }
+}
+
 static void on_turn(struct loop_task *task)
 {
     struct tls_worker *worker = CONTAINER_OF(task, struct tls_worker, handshakes);
@@ -180,6 +194,7 @@ static void on_turn(struct loop_task *task)
         list_remove(&session->queued);
         step(session);
     }
+    read_behind_handshakes(worker);
     if (!list_is_empty(&worker->queued)) {
         loop_at_iteration_end(worker->loop, task);
     }
@@ -283,8 +298,7 @@ static void on_readable(void *owner)
         }
         return;
     case SESSION_HANDSHAKE:
-        queue(session);
-        stream_want_read(session->stream, false);
+        queue(session); /* its turn comes in this iteration, unless many are queued */
         return;
     case SESSION_QUEUED:
         stream_want_read(session->stream, false);
@@ -301,7 +315,9 @@ static void on_drained(void *owner)
     if (stream_is_broken(session->stream)) {
         end_handshake(session, TLS_FAILURE_CLOSED, "the peer closed the connection");
     } else if (SSL_is_init_finished(session->ssl)) {
+        struct tls_worker *worker = session->worker;
         end_handshake(session, TLS_FAILURE_NONE, "");
+        read_behind_handshakes(worker);
     } else {
         stream_want_read(session->stream, true);
     }
@@ -322,6 +338,7 @@ enum status tls_worker_new(struct loop *loop, struct tls_worker **worker)
     }
     made->loop = loop;
     list_init(&made->queued);
+    list_init(&made->readable);
     loop_task_init(&made->handshakes, on_turn);
     pool_init(&made->sessions, sizeof(struct tls_session), SESSIONS_KEPT);
     pool_init(&made->sealed_blocks, SEALED_BYTES_MAX, SEALED_BLOCKS_KEPT);

@@ -38,6 +38,7 @@ struct tls_worker {
     size_t n_sessions_most;    /* at once, since memory was given back */
     struct pool sealed_blocks; /* ciphertext that the kernel did not take */
     struct list queued;        /* sessions whose handshake can go on */
+    struct list readable;      /* those that have ended it, and have bytes to read */
     struct loop_task handshakes;
     bool gathers;    /* ciphertext goes to `sealed` until the write is complete */
     size_t n_sealed; /* gathered bytes */
@@ -69,7 +70,7 @@ struct tls_session {
     struct tls_client client;           /* after the handshake; owns its certificate */
     struct tls_client_context *context; /* a reference; NULL: we are the server */
     const char *alert;                  /* that ended an open session; static; NULL: none */
-    struct list queued;                 /* node in worker->queued */
+    struct list queued;                 /* node in worker->queued or worker->readable */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */
     char *hello;
@@ -97,6 +98,9 @@ MUST_USE struct tls_session *tls_session_new(struct tls_worker *worker, struct s
 /* Give the session an SSL object of @context. False: no memory. */
 MUST_USE bool tls_session_make_ssl(struct tls_session *session, SSL_CTX *context);
 
+/* The handshake is complete. */
+void tls_session_open(struct tls_session *session);
+
 /* Make the stream a plain one again, and free its session. */
 void tls_session_detach(struct stream *stream);
 
@@ -114,6 +118,9 @@ void tls_session_send_gathered(struct tls_session *session);
 /* @has_more: bytes can be read though the socket may be silent, so that on_readable comes at the
  * end of each iteration until they are read. */
 void tls_session_look_again(struct tls_session *session, bool has_more);
+
+/* Call on_readable if there may be such bytes; the stream may be closed then. */
+void tls_session_read_more(struct tls_session *session);
 
 /* How OpenSSL reaches the socket of a session, which is the data of the BIO. NULL: no memory. */
 MUST_USE BIO_METHOD *tls_session_bio_method(void);

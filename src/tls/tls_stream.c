@@ -176,19 +176,14 @@ static int bio_read(BIO *bio, char *buffer, size_t capacity, size_t *n_read)
     return 0;
 }
 
+/* The end of the socket is not reported to OpenSSL, which would answer it with an alert that the
+ * peer does not read: see no_bytes(). */
 static long bio_control(BIO *bio, int command, long number, void *pointer)
 {
+    (void)bio;
     (void)number;
     (void)pointer;
-    switch (command) {
-    case BIO_CTRL_FLUSH:
-    case BIO_CTRL_DUP:
-        return 1;
-    case BIO_CTRL_EOF:
-        return ((struct tls_session *)BIO_get_data(bio))->has_end ? 1 : 0;
-    default:
-        return 0;
-    }
+    return command == BIO_CTRL_FLUSH || command == BIO_CTRL_DUP ? 1 : 0;
 }
 
 static int bio_create(BIO *bio)
@@ -222,15 +217,19 @@ void tls_session_look_again(struct tls_session *session, bool has_more)
     }
 }
 
-static void on_look_again(struct loop_task *task)
+void tls_session_read_more(struct tls_session *session)
 {
-    struct tls_session *session = CONTAINER_OF(task, struct tls_session, look_again);
     struct stream *stream = session->stream;
     if (session->has_more && stream->reading) {
         /* As a socket that stays readable: again, unless this call reads everything. */
-        loop_at_iteration_end(session->worker->loop, task);
+        loop_at_iteration_end(session->worker->loop, &session->look_again);
         stream->handler->on_readable(stream->owner); /* may close the stream */
     }
+}
+
+static void on_look_again(struct loop_task *task)
+{
+    tls_session_read_more(CONTAINER_OF(task, struct tls_session, look_again));
 }
 
 /* What a call of OpenSSL that gave no bytes means: 0 for an end, -1 with errno otherwise. */
@@ -261,6 +260,13 @@ static void begin_reading(struct tls_session *session)
     }
 }
 
+/* The last recv() of this call filled its buffer. Where the call has made none yet, the loop says
+ * whether the socket is readable. */
+static bool may_receive_more(const struct tls_session *session)
+{
+    return session->n_receives > 0 && session->n_receives < RECEIVES_MAX;
+}
+
 /* Bounded in bytes, in calls of recv() and in records: a peer that sends a byte a record makes us
  * compute as much as one that sends thousands. */
 static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
@@ -282,7 +288,7 @@ static ssize_t tls_read(struct stream *stream, void *buffer, size_t capacity)
         }
         n_read += (size_t)result;
     } while (n_read < capacity && ++n_records < RECORDS_READ_MAX &&
-             (session->n_receives > 0 || SSL_has_pending(session->ssl)));
+             (may_receive_more(session) || SSL_has_pending(session->ssl)));
     if (n_read == 0) {
         const int error = errno;
         tls_session_look_again(session, false);
@@ -406,11 +412,16 @@ static ssize_t tls_writev(struct stream *stream, const struct iovec *slices, int
     return (ssize_t)n_taken - 1;
 }
 
-/* Tell the peer that nothing follows. */
+/* Tell the peer that nothing follows. One that has left without saying so does not listen: it would
+ * answer with a reset. */
 static void send_close_notify(struct tls_session *session)
 {
-    if (session->phase == SESSION_OPEN && !session->is_lost &&
-        (SSL_get_shutdown(session->ssl) & SSL_SENT_SHUTDOWN) == 0) {
+    if (session->phase != SESSION_OPEN || session->is_lost) {
+        return;
+    }
+    const int shut = SSL_get_shutdown(session->ssl);
+    const bool has_left = session->has_end && (shut & SSL_RECEIVED_SHUTDOWN) == 0;
+    if (!has_left && (shut & SSL_SENT_SHUTDOWN) == 0) {
         (void)SSL_shutdown(session->ssl);
         ERR_clear_error();
     }
@@ -511,7 +522,7 @@ static void on_message(const SSL *ssl, int where, int result)
     struct tls_session *session = BIO_get_data(SSL_get_rbio(ssl));
     const bool is_message = (where & SSL_CB_EXIT) != 0 && SSL_get_state(ssl) == TLS_ST_OK;
     (void)result;
-    if (session->phase != SESSION_OPEN || !(is_message || (where & SSL_CB_ALERT) != 0)) {
+    if (!is_message && (where & SSL_CB_ALERT) == 0) {
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
@@ -536,8 +547,14 @@ bool tls_session_make_ssl(struct tls_session *session, SSL_CTX *context)
     }
     BIO_set_data(bio, session);
     SSL_set_bio(session->ssl, bio, bio);
-    SSL_set_info_callback(session->ssl, on_message);
     return true;
+}
+
+void tls_session_open(struct tls_session *session)
+{
+    session->phase = SESSION_OPEN;
+    SSL_set_info_callback(session->ssl, on_message);
+    stream_want_read(session->stream, true);
 }
 
 struct tls_session *tls_session_new(struct tls_worker *worker, struct stream *stream,

@@ -46,7 +46,7 @@ static struct http2_request *request_at(struct list *node)
 
 void http2_wake(struct http2_connection *connection)
 {
-    loop_at_iteration_end(env_of(connection)->loop, &connection->flush);
+    loop_after_tasks(env_of(connection)->loop, &connection->flush);
 }
 
 /* --- the room for the next head --- */

@@ -56,7 +56,7 @@ static struct upstream_stream *stream_of(struct http2_stream *stream)
 void upstream_http2_wake(struct upstream_http2 *http2)
 {
     if (!is_closed(http2)) {
-        loop_at_iteration_end(env_of(http2)->loop, &http2->flush);
+        loop_after_tasks(env_of(http2)->loop, &http2->flush);
     }
 }
 

@@ -179,7 +179,7 @@ enum status redis_connection_send(struct redis_connection *connection, struct sp
         push_call(connection, call);
     }
     if (connection->is_ready) {
-        loop_at_iteration_end(connection->loop, &connection->flush);
+        loop_after_tasks(connection->loop, &connection->flush);
     }
     return STATUS_OK;
 }

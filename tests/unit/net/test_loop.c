@@ -146,6 +146,50 @@ START_TEST(what_a_task_asks_for_runs_within_the_next_turn)
 }
 END_TEST
 
+static void run_and_write(struct loop_task *task)
+{
+    struct chain *chain = CONTAINER_OF(task, struct chain, task);
+    report(chain->name);
+    loop_after_tasks(loop, chain->follower);
+}
+
+START_TEST(what_tasks_collect_is_written_in_the_same_turn_after_all_of_them)
+{
+    struct loop_task write;
+    struct chain first = {.name = 'a', .follower = &write};
+    struct chain second = {.name = 'b', .follower = &write};
+    loop_task_init(&write, report_t);
+    loop_task_init(&first.task, run_and_write);
+    loop_task_init(&second.task, run_and_write);
+    loop_at_iteration_end(loop, &first.task);
+    loop_at_iteration_end(loop, &second.task);
+    iterations_once(loop);
+    ck_assert_str_eq(story, "abt");
+    iterations_once(loop);
+    ck_assert_str_eq(story, "abt");
+}
+END_TEST
+
+START_TEST(a_write_that_asks_for_itself_lets_the_loop_go_on_in_between)
+{
+    struct chain chain = {.name = 'a'};
+    struct pipe_end end;
+    struct loop_task other;
+    loop_task_init(&other, report_t);
+    loop_task_init(&chain.task, run_and_write);
+    chain.follower = &chain.task;
+    loop_after_tasks(loop, &chain.task);
+
+    iterations_once(loop);
+    ck_assert_str_eq(story, "a");
+    open_ready_pipe(&end, '1', &other);
+    iterations_once(loop);
+    ck_assert_str_eq(story, "a1ta");
+    loop_task_cancel(&chain.task);
+    close_pipe(&end);
+}
+END_TEST
+
 START_TEST(a_cancelled_task_does_not_run_and_may_be_asked_for_again)
 {
     struct loop_task task;
@@ -263,6 +307,8 @@ int main(void)
     tcase_add_test(iteration_end, a_task_runs_once_after_all_callbacks_of_its_turn);
     tcase_add_test(iteration_end, a_task_that_asks_for_itself_lets_the_loop_go_on_in_between);
     tcase_add_test(iteration_end, what_a_task_asks_for_runs_within_the_next_turn);
+    tcase_add_test(iteration_end, what_tasks_collect_is_written_in_the_same_turn_after_all_of_them);
+    tcase_add_test(iteration_end, a_write_that_asks_for_itself_lets_the_loop_go_on_in_between);
     tcase_add_test(iteration_end, a_cancelled_task_does_not_run_and_may_be_asked_for_again);
     tcase_add_test(iteration_end, a_task_may_cancel_one_that_is_due_in_the_same_turn);
     tcase_add_test(iteration_end, a_task_may_free_itself);
