@@ -147,12 +147,16 @@ static void step(struct tls_session *session)
     ERR_clear_error();
     tls_session_gather(session); /* a flight, and each ticket, is flushed by itself */
     const int result = SSL_do_handshake(session->ssl);
-    tls_session_send_gathered(session);
+    if (result == 1 && SSL_has_pending(session->ssl) == 1) {
+        tls_session_hold_gathered(session); /* the answer may follow at once */
+    } else {
+        tls_session_send_gathered(session);
+    }
     const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(session->ssl, result);
     const bool goes_on = result == 1 || error == SSL_ERROR_WANT_READ;
     if (!goes_on || session->is_lost) {
         fail_handshake(session);
-    } else if (session->unsent != NULL) {
+    } else if (session->unsent != NULL && !tls_session_is_held(session)) {
         session->owes_byte = true;
         stream_want_read(stream, false);
         if (!stream_await_flush(stream)) {
@@ -339,6 +343,8 @@ enum status tls_worker_new(struct loop *loop, struct tls_worker **worker)
     made->loop = loop;
     list_init(&made->queued);
     list_init(&made->readable);
+    list_init(&made->held);
+    loop_task_init(&made->send_held, tls_session_on_send_held);
     loop_task_init(&made->handshakes, on_turn);
     pool_init(&made->sessions, sizeof(struct tls_session), SESSIONS_KEPT);
     pool_init(&made->sealed_blocks, SEALED_BYTES_MAX, SEALED_BLOCKS_KEPT);
@@ -357,8 +363,9 @@ void tls_worker_free(struct tls_worker *worker)
     if (worker == NULL) {
         return;
     }
-    assert(list_is_empty(&worker->queued));
+    assert(list_is_empty(&worker->queued) && list_is_empty(&worker->held));
     loop_task_cancel(&worker->handshakes);
+    loop_task_cancel(&worker->send_held);
     pool_close(&worker->sessions);
     pool_close(&worker->sealed_blocks);
     BIO_meth_free(worker->bio_method);

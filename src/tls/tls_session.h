@@ -27,7 +27,8 @@ enum {
     RECEIVES_MAX = 6,      /* of one read: a large block, and the rest of a record before it */
     RECORDS_READ_MAX = 64, /* of one read: a large block in records of a packet each */
     SESSIONS_MANY = 200,
-    SEALED_BYTES_MAX = RECORDS_MAX * (RECORD_BYTES_MAX + RECORD_OVERHEAD) + 1024,
+    HELD_BYTES_MAX = 2048, /* two tickets are some 600 bytes */
+    SEALED_BYTES_MAX = RECORDS_MAX * (RECORD_BYTES_MAX + RECORD_OVERHEAD) + 1024 + HELD_BYTES_MAX,
 };
 
 struct tls_worker {
@@ -40,6 +41,8 @@ struct tls_worker {
     struct list queued;        /* sessions whose handshake can go on */
     struct list readable;      /* those that have ended it, and have bytes to read */
     struct loop_task handshakes;
+    struct list held; /* sessions whose `unsent` waits for what their owners write */
+    struct loop_task send_held;
     bool gathers;    /* ciphertext goes to `sealed` until the write is complete */
     size_t n_sealed; /* gathered bytes */
     char sealed[SEALED_BYTES_MAX];
@@ -71,6 +74,7 @@ struct tls_session {
     struct tls_client_context *context; /* a reference; NULL: we are the server */
     const char *alert;                  /* that ended an open session; static; NULL: none */
     struct list queued;                 /* node in worker->queued or worker->readable */
+    struct list held;                   /* node in worker->held */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */
     char *hello;
@@ -114,6 +118,12 @@ size_t tls_session_send(struct tls_session *session, const char *bytes, size_t l
  * several records. No other session of the worker writes meanwhile. */
 void tls_session_gather(struct tls_session *session);
 void tls_session_send_gathered(struct tls_session *session);
+
+/* Instead of tls_session_send_gathered(): what is gathered goes in one send() with what the owner
+ * writes in this iteration of the loop, or without it in the next one. */
+void tls_session_hold_gathered(struct tls_session *session);
+bool tls_session_is_held(const struct tls_session *session);
+void tls_session_on_send_held(struct loop_task *task);
 
 /* @has_more: bytes can be read though the socket may be silent, so that on_readable comes at the
  * end of each iteration until they are read. */

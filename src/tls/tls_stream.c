@@ -124,6 +124,43 @@ void tls_session_send_gathered(struct tls_session *session)
     }
 }
 
+bool tls_session_is_held(const struct tls_session *session)
+{
+    return !list_is_empty(&session->held);
+}
+
+void tls_session_hold_gathered(struct tls_session *session)
+{
+    struct tls_worker *worker = session->worker;
+    if (worker->n_sealed == 0 || worker->n_sealed > HELD_BYTES_MAX || session->unsent != NULL) {
+        tls_session_send_gathered(session);
+        return;
+    }
+    worker->gathers = false;
+    keep_unsent(session, worker->sealed, worker->n_sealed);
+    list_push_back(&worker->held, &session->held);
+    loop_at_iteration_end(worker->loop, &worker->send_held);
+}
+
+/* What the kernel does not take now goes before the next write. */
+static void end_hold(struct tls_session *session)
+{
+    struct tls_worker *worker = session->worker;
+    list_remove(&session->held);
+    if (list_is_empty(&worker->held)) {
+        loop_task_cancel(&worker->send_held);
+    }
+    (void)flush_unsent(session);
+}
+
+void tls_session_on_send_held(struct loop_task *task)
+{
+    struct tls_worker *worker = CONTAINER_OF(task, struct tls_worker, send_held);
+    while (!list_is_empty(&worker->held)) {
+        end_hold(CONTAINER_OF(worker->held.next, struct tls_session, held));
+    }
+}
+
 /* --- ciphertext from the socket --- */
 
 static size_t take_hello(struct tls_session *session, char *buffer, size_t capacity)
@@ -385,8 +422,9 @@ static size_t seal(struct tls_session *session, const struct iovec *slices, int 
 static ssize_t tls_writev(struct stream *stream, const struct iovec *slices, int n_slices)
 {
     struct tls_session *session = session_of(stream);
-    const bool is_flushed = flush_unsent(session);
-    if (session->is_lost || !is_flushed) {
+    const bool is_held = tls_session_is_held(session);
+    const bool may_seal = is_held || flush_unsent(session);
+    if (session->is_lost || !may_seal) {
         errno = session->is_lost ? EPIPE : EAGAIN;
         return -1;
     }
@@ -395,6 +433,9 @@ static ssize_t tls_writev(struct stream *stream, const struct iovec *slices, int
         return 1;
     }
     const size_t n_taken = seal(session, slices, n_slices);
+    if (is_held) {
+        end_hold(session);
+    }
     if (session->is_lost) {
         errno = EPIPE;
         return -1;
@@ -431,6 +472,9 @@ static enum stream_result tls_shutdown(struct stream *stream)
 {
     struct tls_session *session = session_of(stream);
     send_close_notify(session);
+    if (tls_session_is_held(session)) {
+        end_hold(session);
+    }
     if (session->unsent != NULL && !session->is_lost) {
         session->ends_writing = true;
         session->owes_byte = true;
@@ -469,6 +513,7 @@ static void free_session(struct tls_session *session)
 {
     struct tls_worker *worker = session->worker;
     list_remove(&session->queued);
+    list_remove(&session->held);
     loop_task_cancel(&session->look_again);
     SSL_free(session->ssl);
     free(session->hello);
@@ -494,6 +539,9 @@ static void tls_close(struct stream *stream)
     /* An answer that is cut must not look complete, and a close in mid write is no orderly one. */
     if (!stream->is_reset && !stream->is_broken && stream->n_kept == 0) {
         send_close_notify(session);
+    }
+    if (tls_session_is_held(session) && !stream->is_reset) {
+        end_hold(session);
     }
     if (session->phase != SESSION_OPEN) {
         stream->handler = session->handler;
@@ -576,6 +624,7 @@ struct tls_session *tls_session_new(struct tls_worker *worker, struct stream *st
         worker->n_sessions_most = worker->sessions.n_taken;
     }
     list_init(&session->queued);
+    list_init(&session->held);
     loop_task_init(&session->look_again, on_look_again);
     stream->transport = &TRANSPORT_TLS;
     stream->transport_state = session;

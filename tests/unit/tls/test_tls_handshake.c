@@ -77,15 +77,19 @@ END_TEST
 
 static char read_bytes[64];
 static size_t n_read_bytes;
+static bool answers; /* else the answer comes later, or never */
 
 static void read_at_once(void *owner)
 {
     on_readable(owner);
     ck_assert_int_eq(server_reads(read_bytes, sizeof(read_bytes), &n_read_bytes), STREAM_DONE);
+    if (answers) {
+        ck_assert_int_eq(server_writes("200 ", 4, "OK", 2), STREAM_DONE);
+    }
 }
 
-/* A client that sends its request together with its last message waits for no other iteration. */
-START_TEST(bytes_behind_the_handshake_are_read_in_its_iteration)
+/* The client's request is there when the server's side of the handshake ends. */
+static void secure_with_request(void)
 {
     static const struct stream_handler READER = {.on_readable = read_at_once,
                                                  .on_drained = on_drained};
@@ -98,14 +102,58 @@ START_TEST(bytes_behind_the_handshake_are_read_in_its_iteration)
     ck_assert_int_eq(SSL_do_handshake(client), 1);
     client_writes("GET /", 5);
     counted_calls = (struct counted_calls){.n_recv = 0};
+    n_readable = 0;
     iterations_once(loop);
     ck_assert_uint_eq(n_done, 1);
     ck_assert_uint_eq(n_readable, 1);
+}
+
+/* A client that sends its request together with its last message waits for no other iteration. */
+START_TEST(bytes_behind_the_handshake_are_read_in_its_iteration)
+{
+    answers = true;
+    secure_with_request();
     ck_assert_uint_eq(n_read_bytes, 5);
     ck_assert_mem_eq(read_bytes, "GET /", 5);
     ck_assert_uint_eq(counted_calls.n_recv, 1);
+    ck_assert_uint_eq(counted_calls.n_send, 1); /* tickets and the answer */
     server_settles();
     ck_assert_uint_eq(n_readable, 1);
+    ck_assert_uint_eq(counted_calls.n_send, 1);
+    client_reads("200 OK");
+}
+END_TEST
+
+START_TEST(tickets_do_not_wait_for_an_answer_that_comes_later)
+{
+    answers = false;
+    secure_with_request();
+    server_settles();
+    ck_assert_uint_eq(counted_calls.n_send, 1);
+    ck_assert_int_eq(server_writes("200 ", 4, "OK", 2), STREAM_DONE);
+    ck_assert_uint_eq(counted_calls.n_send, 2);
+    client_reads("200 OK");
+}
+END_TEST
+
+static void check_end_after_tickets(void)
+{
+    char byte;
+    ck_assert_int_eq(SSL_read(client, &byte, 1), 0);
+    ck_assert_int_eq(SSL_get_error(client, 0), SSL_ERROR_ZERO_RETURN);
+    ck_assert(SSL_SESSION_is_resumable(SSL_get_session(client)));
+}
+
+START_TEST(an_end_comes_after_the_tickets)
+{
+    answers = false;
+    secure_with_request();
+    stream_close(&stream);
+    check_end_after_tickets();
+
+    secure_with_request();
+    stream_shutdown(&stream);
+    check_end_after_tickets();
 }
 END_TEST
 
@@ -291,6 +339,8 @@ int main(void)
     tcase_add_test(handshakes, the_tickets_after_a_handshake_are_one_write);
     tcase_add_test(handshakes, a_handshake_makes_no_call_that_it_does_not_need);
     tcase_add_test(handshakes, bytes_behind_the_handshake_are_read_in_its_iteration);
+    tcase_add_test(handshakes, tickets_do_not_wait_for_an_answer_that_comes_later);
+    tcase_add_test(handshakes, an_end_comes_after_the_tickets);
     tcase_add_test(handshakes, a_client_of_tls_1_2_is_served);
     tcase_add_test(handshakes, a_client_hello_may_come_byte_by_byte);
     tcase_add_test(handshakes, the_name_chooses_the_certificate);
