@@ -62,6 +62,13 @@ bool span_starts_with(struct span span, struct span prefix);
 /* The index of the first @byte in @span, or span.len. */
 size_t span_find(struct span span, char byte);
 
+/* The same of the last @byte, and of the first @text, which is not empty. */
+size_t span_find_last(struct span span, char byte);
+size_t span_find_text(struct span span, struct span text);
+
+/* Whether all bytes of @span are letters of ASCII, digits, or in @others. */
+bool span_has_only(struct span span, const char *others);
+
 /* @span without the spaces and tabs at both ends. */
 struct span span_trim(struct span span);
 

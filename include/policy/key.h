@@ -27,6 +27,12 @@
 
 struct policy;
 
+/* Whether a term of @key reads what is of @origin. */
+bool key_reads(const struct key *key, enum key_origin origin);
+
+/* Whether clients share the values of all terms: see key_source_is_shared(). */
+bool key_has_only_shared(const struct key *key);
+
 /* Whether a request may have several identities under @key. */
 bool key_may_have_several(const struct key *key);
 

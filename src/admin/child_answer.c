@@ -32,27 +32,16 @@ int child_file_of_json(json_t *json)
 
 /* --- the words of the program --- */
 
-/* Where @word ends in @line; 0: it is not there. */
-static size_t find_end(struct span line, struct span word)
-{
-    for (size_t i = 0; i + word.len <= line.len; i++) {
-        if (memcmp(line.data + i, word.data, word.len) == 0) {
-            return i + word.len;
-        }
-    }
-    return 0;
-}
-
 /* "sluice explain: WORDS", or "FILE:LINE:COLUMN: error: WORDS" of a policy in memory, where no one
  * can look. */
 static struct span words_of(struct span line)
 {
-    const size_t error = find_end(line, SPAN(": error: "));
-    if (span_starts_with(line, SPAN("/proc/self/fd/")) && error > 0) {
-        return span_from(line, error);
-    }
-    const size_t command = find_end(line, SPAN(": "));
-    return span_starts_with(line, SPAN("sluice ")) && command > 0 ? span_from(line, command) : line;
+    const struct span mark =
+        span_starts_with(line, SPAN("/proc/self/fd/")) ? SPAN(": error: ") : SPAN(": ");
+    const size_t at = span_find_text(line, mark);
+    const bool has_place =
+        span_starts_with(line, SPAN("/proc/self/fd/")) || span_starts_with(line, SPAN("sluice "));
+    return has_place && at < line.len ? span_from(line, at + mark.len) : line;
 }
 
 static bool is_of_use(struct span line)
@@ -88,7 +77,7 @@ static void answer_words(struct admin_request *request, struct span errors)
         if (detail[0] == '\0') {
             (void)show(words, detail);
         }
-        status = find_end(words, SPAN("out of memory")) > 0 ? 422 : status;
+        status = span_find_text(words, SPAN("out of memory")) < words.len ? 422 : status;
     }
     answer_note(request, "%s", detail);
     answer_problem_with(request, status, json_pack("{so}", "messages", messages),

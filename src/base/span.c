@@ -29,6 +29,29 @@ size_t span_find(struct span span, char byte)
     return found == NULL ? span.len : (size_t)(found - span.data);
 }
 
+size_t span_find_last(struct span span, char byte)
+{
+    const char *found = span.len > 0 ? memrchr(span.data, byte, span.len) : NULL;
+    return found == NULL ? span.len : (size_t)(found - span.data);
+}
+
+size_t span_find_text(struct span span, struct span text)
+{
+    const char *found = span.len > 0 ? memmem(span.data, span.len, text.data, text.len) : NULL;
+    return found == NULL ? span.len : (size_t)(found - span.data);
+}
+
+bool span_has_only(struct span span, const char *others)
+{
+    for (size_t i = 0; i < span.len; i++) {
+        const char c = span.data[i];
+        if (!ascii_is_alphanumeric(c) && (c == '\0' || strchr(others, c) == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

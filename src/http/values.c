@@ -4,11 +4,6 @@
 
 #include "http/octet.h"
 
-static struct span from(struct span span, size_t at)
-{
-    return span_from(span, at);
-}
-
 /* --- the ends of a value --- */
 
 /* The length of a Unicode blank beyond ASCII, in UTF-8: NEL, NBSP, Ogham, U+2000 to U+200A, line
@@ -64,7 +59,7 @@ struct span value_trim(struct span span)
 {
     size_t len;
     while (span.len > 0 && may_be_blank(span.data[0]) && (len = leading_blank(span)) > 0) {
-        span = from(span, len);
+        span = span_from(span, len);
     }
     while (span.len > 0 && may_be_blank(span.data[span.len - 1]) &&
            (len = trailing_blank(span)) > 0) {
@@ -81,7 +76,7 @@ static char next_octet(struct span *text, bool is_form)
 {
     const int escaped = octet_escape(*text, 0);
     const char octet = text->data[0];
-    *text = from(*text, escaped < 0 ? 1 : 3);
+    *text = span_from(*text, escaped < 0 ? 1 : 3);
     if (escaped >= 0) {
         return (char)escaped;
     }
@@ -95,7 +90,7 @@ static void skip_blanks(struct span *text, bool is_form)
     size_t len;
     while (rest.len > 0) {
         if (!is_form && (len = leading_blank(rest)) > 0) {
-            rest = from(rest, len);
+            rest = span_from(rest, len);
         } else {
             const char c = next_octet(&rest, is_form);
             if (c == '\0' || !is_narrow_blank((unsigned char)c)) {
@@ -161,7 +156,7 @@ static struct span cut_value(struct span written, struct span line, struct span 
     const struct span value = value_trim(written);
     other->data = NULL;
     if (value.len > 0 && value.data[0] == '"') {
-        const size_t len = quoted_len(from(line, (size_t)(value.data - line.data)));
+        const size_t len = quoted_len(span_from(line, (size_t)(value.data - line.data)));
         if (len > 0) {
             *other = len != value.len ? span_of(value.data, len) : *other;
             return value;
@@ -182,7 +177,7 @@ static bool skip_soft(struct value_walk *walk)
     if (soft == walk->piece.len) {
         return false;
     }
-    walk->piece = from(walk->piece, soft + 1);
+    walk->piece = span_from(walk->piece, soft + 1);
     walk->is_first = false;
     skip_blanks(&walk->piece, false);
     return true;
@@ -233,7 +228,7 @@ bool cookie_at_place(struct value_walk *walk, struct span *value, struct span *o
     if (equals == behind.len || !ends_name(tail)) {
         return false;
     }
-    const struct span written = from(behind, equals + 1);
+    const struct span written = span_from(behind, equals + 1);
     const char *end =
         walk->rest.data != NULL ? walk->rest.data + walk->rest.len : written.data + written.len;
     *value = cut_value(written, span_of(written.data, (size_t)(end - written.data)), other);
@@ -346,7 +341,7 @@ static size_t unquote(struct span text, char *out)
             taken = 2;
         }
         out[len++] = c;
-        text = from(text, taken);
+        text = span_from(text, taken);
     }
     return len;
 }
@@ -357,9 +352,9 @@ static bool is_json(struct span value)
     if (!span_starts_with(value, SPAN("j:"))) {
         return false;
     }
-    value = value_trim(from(value, 2));
+    value = value_trim(span_from(value, 2));
     while (value.len > 0 && value.data[0] == '+') {
-        value = from(value, 1); /* it was a space */
+        value = span_from(value, 1); /* it was a space */
     }
     return value.len > 0 && (value.data[0] == '"' || value.data[0] == '-' ||
                              (value.data[0] >= '0' && value.data[0] <= '9'));
@@ -403,7 +398,7 @@ bool cookie_decode(struct span value, char *buffer, size_t capacity,
         readings[(*n)++] = strip_quotes(value);
     }
     if (is_quoted && value.len > 1 && value.data[value.len - 1] != '"') { /* Tomcat */
-        readings[(*n)++] = from(value, 1);
+        readings[(*n)++] = span_from(value, 1);
     }
     for (size_t i = 0; i < *n; i++) {
         if (is_json(readings[i])) {
@@ -425,7 +420,7 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
             const size_t equals = span_find(text, '=');
             const size_t start = equals < len ? equals + 1 : len;
             const bool is_first = cut->is_first;
-            cut->pair = len < whole.len ? from(whole, len + 1) : span_of(NULL, 0);
+            cut->pair = len < whole.len ? span_from(whole, len + 1) : span_of(NULL, 0);
             cut->is_first = false;
             cut->n_pieces++;
             if (len == 0) {
@@ -433,8 +428,8 @@ bool query_cut_next(struct query_cut *cut, struct query_piece *piece)
             }
             *piece = (struct query_piece){
                 .name = span_of(text.data, equals),
-                .value = from(text, start),
-                .whole = is_first && len < whole.len ? from(whole, start) : span_of(NULL, 0),
+                .value = span_from(text, start),
+                .whole = is_first && len < whole.len ? span_from(whole, start) : span_of(NULL, 0),
                 .is_pair = is_first && len == whole.len && cut->n_pieces <= PIECES_SURE,
             };
             return true;
@@ -485,7 +480,7 @@ bool query_piece_is_sure(const struct query_piece *piece)
 static struct span skip_front(struct span written)
 {
     while (written.len > 0 && written.data[0] == '?') {
-        written = from(written, 1);
+        written = span_from(written, 1);
     }
     skip_blanks(&written, true);
     return written;
@@ -643,7 +638,7 @@ bool query_find(struct span query, struct span name, char *buffer, size_t capaci
         if (pair.len == 0 || !decodes_to(span_of(pair.data, mark), name)) {
             continue;
         }
-        struct span encoded = from(pair, mark < pair.len ? mark + 1 : mark);
+        struct span encoded = span_from(pair, mark < pair.len ? mark + 1 : mark);
         size_t len = 0;
         while (encoded.len > 0 && len < capacity) {
             buffer[len++] = next_octet(&encoded, true);

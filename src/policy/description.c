@@ -81,12 +81,8 @@ static bool is_reference(struct span written)
  * has no login. */
 static struct span find_password(struct span url)
 {
-    size_t start = 0; /* of the authority */
-    while (start + 3 <= url.len && memcmp(url.data + start, "://", 3) != 0) {
-        start++;
-    }
-    start = start + 3 <= url.len ? start + 3 : 0;
-    const struct span login = login_find(span_from(url, start));
+    const size_t scheme = span_find_text(url, SPAN("://"));
+    const struct span login = login_find(span_from(url, scheme < url.len ? scheme + 3 : 0));
     const size_t colon = span_find(login, ':');
     const bool is_path =
         span_starts_with(url, SPAN("unix:")) || span_starts_with(url, SPAN("redis+unix:"));

@@ -79,6 +79,30 @@ static void write_hash(const struct key_term *term, struct span value,
     text_add_hex(text, digest->bytes, sizeof(digest->bytes));
 }
 
+bool key_reads(const struct key *key, enum key_origin origin)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (KEY_SOURCE_ROWS[key->parts[i].terms[j].source].origin == origin) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool key_has_only_shared(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (!key_source_is_shared(key->parts[i].terms[j].source)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool key_may_have_several(const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {

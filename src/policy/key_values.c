@@ -198,11 +198,6 @@ static bool has_extra_words(struct span rest)
     return word.len < rest.len && span_find(span_of(word.data, padding), '=') == padding;
 }
 
-static struct span behind(struct span span, size_t start)
-{
-    return span_from(span, start);
-}
-
 static bool starts_with_word(struct span text, struct span word)
 {
     return text.len >= word.len && span_equals_ignore_case(span_of(text.data, word.len), word);
@@ -213,13 +208,13 @@ static bool starts_with_word(struct span text, struct span word)
 static bool holds_bearer(struct span text)
 {
     for (const char *letter = "bB"; *letter != '\0'; letter++) {
-        struct span rest = behind(text, span_find(text, *letter));
+        struct span rest = span_from(text, span_find(text, *letter));
         while (rest.len > 0) {
             if (starts_with_word(rest, SPAN("bearer"))) {
                 return true;
             }
-            rest = behind(rest, 1);
-            rest = behind(rest, span_find(rest, *letter));
+            rest = span_from(rest, 1);
+            rest = span_from(rest, span_find(rest, *letter));
         }
     }
     return false;
@@ -231,7 +226,7 @@ static bool cut_token(struct span *token)
 {
     const struct span name = SPAN("token=");
     if (starts_with_word(*token, name)) {
-        *token = behind(*token, name.len);
+        *token = span_from(*token, name.len);
         if (token->len > 2 && token->data[0] == '"' && token->data[token->len - 1] == '"') {
             *token = span_of(token->data + 1, token->len - 2);
         }
@@ -246,7 +241,7 @@ static bool normalise_credentials(struct span *credentials, struct key_scratch *
 {
     const struct span value = *credentials;
     const struct span scheme = first_word(value);
-    const struct span rest = value_trim(behind(value, scheme.len));
+    const struct span rest = value_trim(span_from(value, scheme.len));
     const bool is_bearer = span_equals_ignore_case(scheme, SPAN("bearer"));
     if (UNLIKELY(has_extra_words(rest)) || holds_bearer(is_bearer ? rest : value)) {
         return false;

@@ -81,21 +81,10 @@ void compile_key_part(struct compiler *compiler, const struct key_part *from,
     }
 }
 
-static bool is_name(struct span name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        const char c = name.data[i];
-        if (!ascii_is_alphanumeric(c) && c != '.' && c != '_' && c != '-') {
-            return false;
-        }
-    }
-    return name.len >= 1 && name.len <= NAME_BYTES_MAX;
-}
-
 bool compile_check_name(struct compiler *compiler, const char *what, struct span name,
                         const struct node *node)
 {
-    if (is_name(name)) {
+    if (name.len >= 1 && name.len <= NAME_BYTES_MAX && span_has_only(name, "._-")) {
         return true;
     }
     node_report(compiler->diags, node, what,

@@ -6,28 +6,6 @@
 
 enum { US_PER_MS = 1000 };
 
-static bool has_term(const struct key *key, bool (*is)(const struct key_term *term))
-{
-    for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            if (is(&key->parts[i].terms[j])) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool is_own(const struct key_term *term)
-{
-    return !key_source_is_shared(term->source);
-}
-
-static bool is_address(const struct key_term *term)
-{
-    return KEY_SOURCE_ROWS[term->source].origin == KEY_FROM_ADDRESS;
-}
-
 static void warn(struct compiler *compiler, const struct spec_limit *spec,
                  const struct limit_rule *rule)
 {
@@ -68,7 +46,7 @@ static void compile_ban(struct compiler *compiler, const struct spec_limit *spec
     if (ban->after.node == NULL) { /* which is reported */
         return;
     }
-    if (!has_term(&rule->key, is_own)) {
+    if (key_has_only_shared(&rule->key)) {
         node_warn(compiler->diags, ban->position.node, WARNING_NO_EFFECT,
                   "ban has no effect: the key of limit \"%.*s\" is shared by many clients, and no "
                   "one is banned for what others do; count by client.ip or a name of the client",
@@ -84,7 +62,7 @@ static void compile_ban(struct compiler *compiler, const struct spec_limit *spec
         .max_ms = ban->max_us / US_PER_MS,
         .forget_ms = ban->forget_us / US_PER_MS,
     };
-    rule->counts_addresses = has_term(&rule->key, is_address);
+    rule->counts_addresses = key_reads(&rule->key, KEY_FROM_ADDRESS);
     compiler->policy->has_bans = true;
     warn(compiler, spec, rule);
 }

@@ -247,18 +247,6 @@ void compile_jwt(struct compiler *compiler)
 
 /* --- routes --- */
 
-static bool reads_token(const struct key *key)
-{
-    for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            if (KEY_SOURCE_ROWS[key->parts[i].terms[j].source].origin == KEY_FROM_TOKEN) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool has_plan_of_token(const struct limit_rule *rule)
 {
     for (size_t i = 0; i < rule->n_plan_sources; i++) {
@@ -277,14 +265,14 @@ static const char *reader_of(const struct route *route)
         return "its match";
     }
     for (size_t i = 0; i < route->n_rules; i++) {
-        if (reads_token(&route->rules[i]->key)) {
+        if (key_reads(&route->rules[i]->key, KEY_FROM_TOKEN)) {
             return "a limit of it";
         }
         if (has_plan_of_token(route->rules[i])) {
             return "the plan of a limit";
         }
     }
-    if (route->upstream != NULL && reads_token(&route->upstream->balance_key)) {
+    if (route->upstream != NULL && key_reads(&route->upstream->balance_key, KEY_FROM_TOKEN)) {
         return "its upstream's balance";
     }
     return route->edits != NULL && route->edits->request.n_claims > 0 ? "its request.set" : NULL;
@@ -309,8 +297,9 @@ static void compile_route_jwt(struct compiler *compiler, const struct spec_route
     const bool is_said = spec->jwt.position.node != NULL;
     const struct node *node = is_said ? spec->jwt.position.node : spec->position.node;
     route->requires_token = is_said && spec->jwt.required;
-    route->keeps_claims = (route->edits != NULL && route->edits->request.n_claims > 0) ||
-                          (route->upstream != NULL && reads_token(&route->upstream->balance_key));
+    route->keeps_claims =
+        (route->edits != NULL && route->edits->request.n_claims > 0) ||
+        (route->upstream != NULL && key_reads(&route->upstream->balance_key, KEY_FROM_TOKEN));
     if (!is_said && reader == NULL) {
         return;
     }
@@ -340,7 +329,7 @@ void compile_tokens(struct compiler *compiler)
     const struct spec_route *specs = compiler->spec->routes.items;
     struct policy *policy = compiler->policy;
     for (size_t i = 0; i < policy->n_rules; i++) {
-        policy->rules[i].reads_token = reads_token(&policy->rules[i].key);
+        policy->rules[i].reads_token = key_reads(&policy->rules[i].key, KEY_FROM_TOKEN);
         policy->rules[i].has_plan_of_token = has_plan_of_token(&policy->rules[i]);
     }
     for (size_t i = 0; i < policy->n_routes; i++) {

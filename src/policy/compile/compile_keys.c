@@ -63,27 +63,15 @@ void compile_keys(struct compiler *compiler)
     }
 }
 
-static bool reads_fingerprint(const struct key *key)
-{
-    for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            if (key->parts[i].terms[j].source == KEY_CLIENT_JA4) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 void compile_fingerprints(struct compiler *compiler)
 {
     struct policy *policy = compiler->policy;
     bool is_read = false;
     for (size_t i = 0; i < policy->n_rules; i++) {
-        is_read = is_read || reads_fingerprint(&policy->rules[i].key);
+        is_read = is_read || key_reads(&policy->rules[i].key, KEY_FROM_HANDSHAKE);
     }
     for (size_t i = 0; i < policy->n_upstreams; i++) {
-        is_read = is_read || reads_fingerprint(&policy->upstreams[i].balance_key);
+        is_read = is_read || key_reads(&policy->upstreams[i].balance_key, KEY_FROM_HANDSHAKE);
     }
     for (size_t i = 0; i < policy->n_listeners; i++) {
         if (policy->listeners[i].tls_config != NULL) {

@@ -5,22 +5,11 @@
 #include "policy/key.h"
 #include "policy/lint/lint.h"
 
-static bool is_shared_key(const struct key *key)
-{
-    for (size_t i = 0; i < key->n_parts; i++) {
-        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
-            if (!key_source_is_shared(key->parts[i].terms[j].source)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec)
 {
-    if (rule->limits[0].charge_denied && !rule->limits[0].shadow && is_shared_key(&rule->key)) {
+    if (rule->limits[0].charge_denied && !rule->limits[0].shadow &&
+        key_has_only_shared(&rule->key)) {
         node_warn(lint->diags, spec->key.node, WARNING_SHARED_KEY,
                   "limit \"%.*s\" charges denials to a key that clients share, so that the denials "
                   "of one client fill it for all; leave charge_denied out, or count by client.ip",
@@ -36,7 +25,7 @@ static bool has_slots(const struct limit_rule *rule)
 /* Whether @beside, a rule of the same route, stops a client before it has all of @shared. */
 static bool bounds_a_client(const struct limit_rule *beside, const struct limit_rule *shared)
 {
-    if (beside->limits[0].shadow || is_shared_key(&beside->key)) {
+    if (beside->limits[0].shadow || key_has_only_shared(&beside->key)) {
         return false;
     }
     if (has_slots(shared)) {
@@ -68,7 +57,7 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
     for (size_t i = 0; i < route->n_rules && route->upstream != NULL; i++) {
         const struct limit_rule *rule = route->rules[i];
         if (rule->limits[0].shadow || !(has_slots(rule) || rule->charge_on.is_said) ||
-            !is_shared_key(&rule->key) || is_bounded(route, rule)) {
+            !key_has_only_shared(&rule->key) || is_bounded(route, rule)) {
             continue;
         }
         const struct span name = lint_name_of_route(lint, route->index);

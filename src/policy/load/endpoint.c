@@ -20,16 +20,7 @@ static bool is_address_of(int family, struct span host)
 
 static bool is_name(struct span host)
 {
-    if (host.len == 0 || host.len > HOST_BYTES_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < host.len; i++) {
-        const char c = host.data[i];
-        if (!ascii_is_alphanumeric(c) && c != '.' && c != '-' && c != '_') {
-            return false;
-        }
-    }
-    return true;
+    return host.len > 0 && host.len <= HOST_BYTES_MAX && span_has_only(host, ".-_");
 }
 
 static bool parse_port(struct span text, uint16_t min, uint16_t *port, struct text *problem)
@@ -235,11 +226,8 @@ static bool decode(struct span span, struct arena *arena, struct span *decoded,
 
 struct span login_find(struct span rest)
 {
-    size_t at = rest.len;
-    while (at > 0 && rest.data[at - 1] != '@') {
-        at--;
-    }
-    return span_of(rest.data, at > 0 ? at - 1 : 0);
+    const size_t at = span_find_last(rest, '@');
+    return span_of(rest.data, at < rest.len ? at : 0);
 }
 
 /* Cut `[user]:password@` off @rest and decode its %-escapes into @arena; without one @login is
@@ -357,14 +345,7 @@ static bool parse_redis_servers(struct span rest, struct arena *arena, struct re
 /* Names that Redis allows for a master, except for bytes that end the name in a URL. */
 static bool is_master_name(struct span name)
 {
-    bool plain = name.len > 0 && name.len <= REDIS_MASTER_BYTES_MAX;
-    for (size_t i = 0; i < name.len; i++) {
-        const char c = name.data[i];
-        const char lower = ascii_lower(c);
-        plain = plain && ((lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-                          c == '-' || c == '_');
-    }
-    return plain;
+    return name.len > 0 && name.len <= REDIS_MASTER_BYTES_MAX && span_has_only(name, ".-_");
 }
 
 static bool parse_sentinels(struct span rest, struct arena *arena, struct redis_url *url,

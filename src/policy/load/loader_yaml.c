@@ -359,17 +359,8 @@ struct piece {
 
 static bool is_name(struct span name)
 {
-    if (name.len == 0 || name.len > NAME_MAX_BYTES) {
-        return false;
-    }
-    for (size_t i = 0; i < name.len; i++) {
-        const char c = name.data[i];
-        const bool letter = ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z';
-        if (!letter && c != '_' && !(i > 0 && c >= '0' && c <= '9')) {
-            return false;
-        }
-    }
-    return true;
+    return name.len > 0 && name.len <= NAME_MAX_BYTES && span_has_only(name, "_") &&
+           !(name.data[0] >= '0' && name.data[0] <= '9');
 }
 
 /* Look up @inside, the text between the braces. */

@@ -530,14 +530,11 @@ static struct span cut_user(struct span *url)
         return span_of(url->data, 0);
     }
     const struct span front = span_of(url->data, (size_t)(rest.data - url->data));
-    size_t at = rest.len;
-    while (at > 0 && rest.data[at - 1] != '@') {
-        at--;
-    }
-    if (at == 0) {
+    const size_t at = span_find_last(rest, '@');
+    if (at == rest.len) {
         return span_of(url->data, 0);
     }
-    *url = span_of(rest.data + at - 1, rest.len - at + 1);
+    *url = span_from(rest, at);
     return front;
 }
 

@@ -139,10 +139,7 @@ static bool check_content_type(struct span text, struct text *problem)
  * one. */
 static bool check_origin(struct span origin, struct text *problem)
 {
-    size_t at = 0;
-    while (at + 3 < origin.len && memcmp(origin.data + at, "://", 3) != 0) {
-        at++;
-    }
+    const size_t at = span_find_text(origin, SPAN("://"));
     const struct span host = span_from(origin, at);
     const bool has_host = at > 0 && at + 3 < origin.len;
     bool is_plain = has_host && field_is_value(origin);

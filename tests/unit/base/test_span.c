@@ -44,6 +44,43 @@ START_TEST(the_first_byte_is_found_or_the_end)
 }
 END_TEST
 
+START_TEST(the_last_byte_is_found_or_the_end)
+{
+    ck_assert_uint_eq(span_find_last(SPAN("a:b:c"), ':'), 3);
+    ck_assert_uint_eq(span_find_last(SPAN(":"), ':'), 0);
+    ck_assert_uint_eq(span_find_last(SPAN("abc"), ':'), 3);
+    ck_assert_uint_eq(span_find_last(span_of(NULL, 0), ':'), 0);
+}
+END_TEST
+
+START_TEST(the_first_text_is_found_or_the_end)
+{
+    ck_assert_uint_eq(span_find_text(SPAN("a::b::c"), SPAN("::")), 1);
+    ck_assert_uint_eq(span_find_text(SPAN("a:b"), SPAN("::")), 3);
+    ck_assert_uint_eq(span_find_text(SPAN(":"), SPAN("::")), 1);
+    ck_assert_uint_eq(span_find_text(span_of(NULL, 0), SPAN("::")), 0);
+    ck_assert_uint_eq(span_find_text(span_of("a::", 2), SPAN("::")), 2);
+}
+END_TEST
+
+START_TEST(bytes_beyond_letters_digits_and_the_named_ones_are_others)
+{
+    ck_assert(span_has_only(SPAN("aZ09._-"), "._-"));
+    ck_assert(span_has_only(span_of(NULL, 0), ""));
+    ck_assert(!span_has_only(SPAN("a b"), "._-"));
+    ck_assert(!span_has_only(SPAN("a-b"), ""));
+    ck_assert(!span_has_only(SPAN("a\0"), "._-"));
+    ck_assert(!span_has_only(SPAN("\xc3\xa9"), "._-"));
+}
+END_TEST
+
+START_TEST(the_rest_of_a_span_is_what_is_behind_the_bytes)
+{
+    ck_assert(span_equals(span_from(SPAN("abc"), 1), SPAN("bc")));
+    ck_assert_uint_eq(span_from(SPAN("abc"), 3).len, 0);
+}
+END_TEST
+
 START_TEST(spaces_and_tabs_go_from_both_ends_only)
 {
     ck_assert(span_equals(span_trim(SPAN(" \t a b\t ")), SPAN("a b")));
@@ -121,6 +158,10 @@ int main(void)
     tcase_add_test(all, only_letters_of_ascii_have_case);
     tcase_add_test(all, a_prefix_is_never_longer_than_the_span);
     tcase_add_test(all, the_first_byte_is_found_or_the_end);
+    tcase_add_test(all, the_last_byte_is_found_or_the_end);
+    tcase_add_test(all, the_first_text_is_found_or_the_end);
+    tcase_add_test(all, bytes_beyond_letters_digits_and_the_named_ones_are_others);
+    tcase_add_test(all, the_rest_of_a_span_is_what_is_behind_the_bytes);
     tcase_add_test(all, spaces_and_tabs_go_from_both_ends_only);
     tcase_add_test(all, splitting_yields_every_piece_once);
     tcase_add_test(all, an_empty_text_is_one_empty_piece_and_no_text_none);
