@@ -1,7 +1,9 @@
 """The start of a request's body is kept until a server is chosen, so that a slow client holds none."""
 
 import os
+import random
 import re
+import threading
 import time
 
 import pytest
@@ -244,6 +246,33 @@ def test_the_time_of_a_server_that_does_not_read_is_not_the_clients(start, start
     proxy = start(f"upstream: {upstream.url}\n")
     with proxy.connect() as client:
         assert client.ask("POST", body=body).status == 200
+
+
+def test_what_comes_while_a_server_does_not_take_the_buffer_keeps_its_place(start, start_upstream):
+    """The wait ends, and the server takes a part of what is buffered: more of the body stays behind the rest."""
+    may_read = threading.Event()
+
+    def read_late(peer, request):
+        peer.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+        may_read.wait(30)
+        peer.read_body(request)
+        peer.send(OK)
+
+    body = random.Random(1).randbytes(24 << 20)  # more than the sockets take
+    upstream = start_upstream(read_late, reads_body=False)
+    proxy = start(f"""
+        max: {{buffered: 512MiB, body: 32MiB}}
+        upstreams: {{api: {{servers: "{upstream.url}", buffer: {{size: 32MiB, wait: 1s}}}}}}
+        routes: [{{upstream: api}}]
+    """)
+    with proxy.send(head(len(body)) + body[:20 << 20]) as client:
+        assert client.read().status == 103
+        client.send(body[20 << 20:][:1000])
+        assert client.is_quiet(0.2)  # it was read, or would have been
+        may_read.set()
+        client.send(body[20 << 20:][1000:])
+        assert client.read().status == 200
+    assert upstream.last.body == body
 
 
 def test_a_slow_upload_frees_its_server_and_its_slot(start, start_upstream):

@@ -151,11 +151,11 @@ void exchange_on_bad_head(struct exchange *exchange);
 /* In BUFFER: the connection gives way to another. Answers 408. */
 void exchange_on_evicted(struct exchange *exchange);
 
-/* Whether pieces of the request's body, or of a tunnel, may be handed over. */
+/* Whether pieces of the request's body, or of a tunnel, may be handed over; no others wait. */
 static inline bool exchange_takes_body(const struct exchange *exchange)
 {
-    return exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL ||
-           exchange->state == EXCHANGE_BUFFER;
+    const bool forwards = exchange->state == EXCHANGE_FORWARD || exchange->state == EXCHANGE_TUNNEL;
+    return exchange->state == EXCHANGE_BUFFER || (forwards && !exchange->is_request_blocked);
 }
 
 /* How many bytes may be read of the body, or of a tunnel. 0: none until client_ops.pump(). */

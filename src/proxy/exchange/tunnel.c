@@ -152,7 +152,8 @@ bool tunnel_on_switch(struct upstream_user *user)
         exchange_fail(exchange, 502, "the upstream switched protocols unasked");
         return false;
     }
-    if (!exchange->is_request_sent || stream_is_blocked(&upstream->stream)) {
+    if (!exchange->is_request_sent || exchange->is_request_blocked ||
+        stream_is_blocked(&upstream->stream)) {
         fail_early_switch(exchange);
         return false;
     }

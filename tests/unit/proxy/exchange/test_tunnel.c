@@ -153,6 +153,17 @@ START_TEST(a_tunnel_whose_server_breaks_off_is_cut)
 }
 END_TEST
 
+START_TEST(a_server_that_switches_before_it_has_the_request_gets_no_tunnel)
+{
+    client.exchange->is_request_blocked = true; /* as by a server that resets meanwhile */
+    server_send(server, SWITCH);
+    await_end();
+    ck_assert(answer_has("502"));
+    ck_assert_uint_eq(client.n_pumps, 0);
+    server_assert_closed(&stage, server);
+}
+END_TEST
+
 START_TEST(a_client_that_leaves_with_the_101_ends_it)
 {
     client.send_result = STREAM_BROKEN;
@@ -189,6 +200,7 @@ int main(void)
     tcase_add_test(tunnel, a_client_that_never_reads_is_cut);
     tcase_add_test(tunnel, a_tunnel_in_which_nothing_moves_is_ended_in_order);
     tcase_add_test(tunnel, a_tunnel_whose_server_breaks_off_is_cut);
+    tcase_add_test(tunnel, a_server_that_switches_before_it_has_the_request_gets_no_tunnel);
     tcase_add_test(tunnel, a_client_that_leaves_with_the_101_ends_it);
     tcase_add_test(tunnel, what_a_server_says_before_it_leaves_arrives);
     suite_add_tcase(suite, tunnel);
