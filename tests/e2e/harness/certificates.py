@@ -28,7 +28,7 @@ class Authority:
         self.certificate, self.key = folder / "ca.pem", folder / "ca.key"
         self.days = days
         _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", "/CN=ca",
-                 "-keyout", self.key, "-out", self.certificate)
+                 "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", self.key, "-out", self.certificate)
 
     def below(self, name, folder):
         """An authority whose certificate this one has signed as `name`."""
@@ -41,7 +41,7 @@ class Authority:
         """The files of a certificate for `alternatives`, such as IP:127.0.0.1, and of its key."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         request, extension_file = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
-        extension_file.write_text(f"subjectAltName={alternatives}\n{extensions}")
+        extension_file.write_text(f"subjectAltName={alternatives}\nauthorityKeyIdentifier=keyid\n{extensions}")
         _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
                  "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey",
