@@ -94,6 +94,7 @@ struct tls_server_entry {
     const struct tls_entry_config *config;
     struct ssl_ctx_st *context;
     unsigned char ticket_identity[TICKET_IDENTITY_BYTES];
+    struct ossl_lib_ctx_st *library;     /* the worker's */
     struct evp_cipher_st *ticket_cipher; /* of the library context; NULL: no tickets */
     struct ticket_key ticket_key;        /* that encrypts in ticket_key_hour */
     uint32_t ticket_key_hour;

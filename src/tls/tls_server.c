@@ -216,7 +216,7 @@ static int encrypt_ticket(struct tls_server_entry *entry, unsigned char *name, u
     }
     memcpy(name, key->name, TICKET_NAME_BYTES);
     const bool is_set =
-        RAND_bytes(iv, AES_BLOCK_BYTES) == 1 &&
+        RAND_bytes_ex(entry->library, iv, AES_BLOCK_BYTES, 0) == 1 &&
         EVP_EncryptInit_ex(cipher, entry->ticket_cipher, NULL, key->cipher_key, iv) == 1 &&
         set_mac(mac, key);
     return is_set ? 1 : -1;
@@ -435,6 +435,7 @@ static void set_callbacks(SSL_CTX *context, struct tls_server_entry *entry)
 /* False: see OpenSSL's error queue. */
 static bool make_context(OSSL_LIB_CTX *library, struct tls_server_entry *entry)
 {
+    entry->library = library;
     entry->context = SSL_CTX_new_ex(library, NULL, TLS_server_method());
     if (entry->context == NULL || !set_protocol(entry->context, entry->server->config)) {
         return false;
