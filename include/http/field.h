@@ -61,6 +61,7 @@ struct field {
     struct span value; /* without the white space around it */
     enum field_id id;
     bool hop_by_hop; /* not forwarded: hop-by-hop by definition, or named by Connection */
+    bool is_line;    /* "name: value" and CR LF stand in memory like this, @name at the front */
 };
 
 /* The id of a field name; case is ignored. */

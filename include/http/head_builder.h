@@ -109,6 +109,41 @@ struct span message_reason(uint16_t status);
 void message_write_field(struct text *text, struct span name, struct span value);
 void message_write_field_u64(struct text *text, struct span name, uint64_t value);
 
+/* Fields that are written one after the other. Those that stand in memory as lines in a row, as in
+ * a received head, are one copy. */
+struct line_run {
+    struct text *text;
+    const char *start; /* of lines that are not written yet */
+    const char *end;   /* the same: none are left */
+};
+
+static inline struct line_run line_run_begin(struct text *text)
+{
+    return (struct line_run){.text = text};
+}
+
+static inline void line_run_end(struct line_run *run)
+{
+    if (run->end != run->start) {
+        text_add(run->text, span_of(run->start, (size_t)(run->end - run->start)));
+    }
+    run->start = run->end = NULL;
+}
+
+static inline void line_run_add(struct line_run *run, const struct field *field)
+{
+    if (UNLIKELY(!field->is_line)) {
+        line_run_end(run);
+        message_write_field(run->text, field->name, field->value);
+        return;
+    }
+    if (field->name.data != run->end) {
+        line_run_end(run);
+        run->start = field->name.data;
+    }
+    run->end = field->value.data + field->value.len + sizeof("\r\n") - 1;
+}
+
 enum { MESSAGE_DATE_BYTES = 29 };
 
 /* IMF-fixdate of @wall_us (us since the epoch), RFC 9110 section 5.6.7, without a NUL. */

@@ -157,6 +157,7 @@ static bool read_field(struct field *field)
     }
     field->name = span_of(line.data, (size_t)(colon - line.data));
     field->value = span_of(value, (size_t)(end - value));
+    field->is_line = (value - colon == 2) & (colon[1] == ' ') & (end == line.data + line.len);
     field->id = field_identify(field->name);
     field->hop_by_hop = field_is_hop_by_hop(field->id);
     return field->id != FIELD_OTHER || field_is_token(field->name); /* a known name is a token */

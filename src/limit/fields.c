@@ -22,21 +22,26 @@ void fields_write_policy(struct text *text, const struct limit *limit)
     }
 }
 
+#define PARAMETER(name)                                                                            \
+    {                                                                                              \
+        ";" name "=", sizeof(";" name "=") - 1                                                     \
+    }
+
 /* The one table of what parameters are called. */
 static const struct {
-    const char *remaining;
-    const char *time;
-    const char *cost; /* NULL: not sent */
-} NAMES[] = {
-    [FIELDS_DRAFT_11] = {"r", "t", NULL},
-    [FIELDS_DRAFT_NEXT] = {"a", "w", "c"},
+    struct span remaining;
+    struct span time;
+    struct span cost; /* empty: not sent */
+} PARAMETERS[] = {
+    [FIELDS_DRAFT_11] = {.remaining = PARAMETER("r"), .time = PARAMETER("t")},
+    [FIELDS_DRAFT_NEXT] = {.remaining = PARAMETER("a"),
+                           .time = PARAMETER("w"),
+                           .cost = PARAMETER("c")},
 };
 
-static void add_parameter(struct text *text, const char *name, uint64_t value)
+static void add_parameter(struct text *text, struct span parameter, uint64_t value)
 {
-    text_add_char(text, ';');
-    text_add(text, span_of_text(name));
-    text_add_char(text, '=');
+    text_add(text, parameter);
     text_add_u64(text, value);
 }
 
@@ -44,12 +49,12 @@ void fields_write_state(struct text *text, enum fields_draft draft, const struct
                         const struct verdict *verdict, uint32_t cost)
 {
     add_name(text, limit);
-    add_parameter(text, NAMES[draft].remaining, verdict->remaining);
+    add_parameter(text, PARAMETERS[draft].remaining, verdict->remaining);
     if (verdict->next_after > 0 && !limit->algorithm->has_slots) {
-        add_parameter(text, NAMES[draft].time, limit_seconds(limit, verdict->next_after));
+        add_parameter(text, PARAMETERS[draft].time, limit_seconds(limit, verdict->next_after));
     }
-    if (NAMES[draft].cost != NULL) {
-        add_parameter(text, NAMES[draft].cost, cost);
+    if (PARAMETERS[draft].cost.len > 0) {
+        add_parameter(text, PARAMETERS[draft].cost, cost);
     }
 }
 

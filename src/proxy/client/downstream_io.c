@@ -16,12 +16,14 @@ static void write_fields(const struct response *response, struct text *text)
 {
     /* RFC 9110 section 8.6, RFC 9112 section 6.1: these statuses have no framing fields. */
     const bool has_no_length = response->status < 200 || response->status == 204;
+    struct line_run run = line_run_begin(text);
     for (size_t i = 0; i < response->n_fields; i++) {
         const struct field *field = &response->fields[i];
         if (!field->hop_by_hop && !(has_no_length && field->id == FIELD_CONTENT_LENGTH)) {
-            message_write_field(text, field->name, field->value);
+            line_run_add(&run, field);
         }
     }
+    line_run_end(&run);
     for (size_t i = 0; i < response->n_own_fields; i++) {
         message_write_field(text, response->own_fields[i].name, response->own_fields[i].value);
     }

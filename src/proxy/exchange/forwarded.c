@@ -309,12 +309,14 @@ static void write_edited_fields(const struct exchange *exchange, struct text *te
 {
     const struct field_edits *edits = &exchange->evaluation.route->edits->request;
     const struct head *request = &exchange->request;
+    struct line_run run = line_run_begin(text);
     for (size_t i = 0; i < request->n_fields; i++) {
         const struct field *field = &request->fields[i];
         if (passes(exchange, field) && !field_edits_drop(edits, field)) {
-            message_write_field(text, field->name, field->value);
+            line_run_add(&run, field);
         }
     }
+    line_run_end(&run);
     for (size_t i = 0; i < edits->n_set; i++) {
         const struct field_setting *setting = &edits->set[i];
         const struct span value = setting->is_claim
@@ -333,12 +335,14 @@ static void write_fields(const struct exchange *exchange, struct text *text)
         write_edited_fields(exchange, text);
         return;
     }
+    struct line_run run = line_run_begin(text);
     for (size_t i = 0; i < request->n_fields; i++) {
         const struct field *field = &request->fields[i];
         if (passes(exchange, field)) {
-            message_write_field(text, field->name, field->value);
+            line_run_add(&run, field);
         }
     }
+    line_run_end(&run);
 }
 
 void forwarded_write_request(struct exchange *exchange, struct text *text)

@@ -60,6 +60,57 @@ START_TEST(what_does_not_fit_is_remembered)
 }
 END_TEST
 
+static const char HEAD[] = "GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nX-Dropped: 2\r\nX-Tab:\t3\r\n"
+                           "X-Wide:  4\r\nX-Blank: 5 \r\nX-Empty: \r\nX-None:\r\nX-Last: 6\r\n\r\n";
+
+/* Write the fields of HEAD but for X-Dropped, with one of our own before the last of them. */
+static void write_run(struct text *text)
+{
+    struct field fields[16];
+    struct head_parser parser = {
+        .fields = fields, .n_fields_max = ARRAY_LEN(fields), .head_bytes_max = sizeof(HEAD)};
+    struct head head;
+    size_t consumed;
+    const struct field own = {.name = SPAN("X-Own"), .value = SPAN("7")};
+    struct line_run run = line_run_begin(text);
+
+    ck_assert_int_eq(head_parse_request(&parser, span_of(HEAD, sizeof(HEAD) - 1), &head, &consumed),
+                     PARSE_DONE);
+    for (size_t i = 0; i < head.n_fields; i++) {
+        if (i == head.n_fields - 1) {
+            line_run_add(&run, &own);
+        }
+        if (!span_equals(fields[i].name, SPAN("X-Dropped"))) {
+            line_run_add(&run, &fields[i]);
+        }
+    }
+    line_run_end(&run);
+}
+
+START_TEST(received_lines_are_copied_and_others_are_written_anew)
+{
+    char buffer[256];
+    struct text text = text_of(buffer, sizeof(buffer));
+
+    write_run(&text);
+    ck_assert_span_eq(text_span(&text),
+                      "Host: a\r\nX-One: 1\r\nX-Tab: 3\r\nX-Wide: 4\r\nX-Blank: 5\r\n"
+                      "X-Empty: \r\nX-None: \r\nX-Own: 7\r\nX-Last: 6\r\n");
+    ck_assert(!text.truncated);
+}
+END_TEST
+
+START_TEST(lines_that_do_not_fit_are_remembered)
+{
+    char buffer[64];
+    for (size_t capacity = 0; capacity < sizeof(buffer); capacity++) {
+        struct text text = text_of(buffer, capacity);
+        write_run(&text);
+        ck_assert(text.truncated);
+    }
+}
+END_TEST
+
 static const struct {
     uint64_t wall_s;
     const char *date;
@@ -90,6 +141,8 @@ static Suite *message_suite(void)
     tcase_add_test(write, the_status_line_of_every_status_says_its_number_and_its_phrase);
     tcase_add_test(write, fields_are_written_a_line_each);
     tcase_add_test(write, what_does_not_fit_is_remembered);
+    tcase_add_test(write, received_lines_are_copied_and_others_are_written_anew);
+    tcase_add_test(write, lines_that_do_not_fit_are_remembered);
     tcase_add_loop_test(write, a_date_is_an_imf_fixdate, 0, (int)ARRAY_LEN(DATES));
     suite_add_tcase(suite, write);
 
