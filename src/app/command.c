@@ -228,6 +228,13 @@ void print_printable(FILE *out, const char *format, ...)
     fwrite(text.data, 1, text.len, out);
 }
 
+struct word word_of(const struct text *text)
+{
+    struct word word;
+    (void)snprintf(word.text, sizeof(word.text), "%.*s", SPAN_ARGS(text_span(text)));
+    return word;
+}
+
 json_t *json_of_bytes(struct span span)
 {
     json_t *string = json_stringn(span.data != NULL ? span.data : "", span.len);

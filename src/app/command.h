@@ -17,6 +17,7 @@
 #include "base/diag.h"
 #include "base/span.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "policy/loader.h"
 #include "policy/tenants_file.h"
 
@@ -96,12 +97,6 @@ MUST_USE enum status load_policy_with_files(const char *path, struct policy **po
 MUST_USE enum status load_policy_to_serve(const char *path, struct loader_files *files,
                                           struct policy **policy);
 
-/* The same for a policy that replaces @in_force. Errors and warnings are added to @diags and not
- * printed. */
-MUST_USE enum status load_policy_to_replace(const char *path, const struct policy *in_force,
-                                            struct loader_files *files, struct policy **policy,
-                                            struct diags *diags);
-
 /* The same for use under another clock: the policy's calendars are computed from @now_us. */
 MUST_USE enum status load_policy_at(const char *path, uint64_t now_us, struct policy **policy);
 
@@ -115,6 +110,14 @@ MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenant
 /* As fprintf(), with the result written as by text_add_printable(): what comes from outside cannot
  * control a terminal. Cut after 8 KiB. */
 void print_printable(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A short text by value, so that what makes it can stand among the arguments of fprintf(). */
+struct word {
+    char text[64]; /* NUL-terminated */
+};
+
+/* @text, cut to the room of a word. */
+struct word word_of(const struct text *text);
 
 /* A string of JSON with any bytes; if they are not UTF-8, as text_add_printable() writes them.
  * NULL: no memory. */

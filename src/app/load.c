@@ -41,14 +41,6 @@ enum status load_policy_with_files(const char *path, struct policy **policy)
     return print(&diags, status, stderr);
 }
 
-enum status load_policy_to_replace(const char *path, const struct policy *in_force,
-                                   struct loader_files *files, struct policy **policy,
-                                   struct diags *diags)
-{
-    const enum status status = loader_load_file_to_serve(path, in_force, files, policy, diags);
-    return status;
-}
-
 enum status load_policy_to_serve(const char *path, struct loader_files *files,
                                  struct policy **policy)
 {
@@ -61,7 +53,7 @@ enum status load_policy_to_serve(const char *path, struct loader_files *files,
     }
     diags_init(&diags, path);
     const enum status status =
-        print(&diags, load_policy_to_replace(path, NULL, files, policy, &diags), out);
+        print(&diags, loader_load_file_to_serve(path, NULL, files, policy, &diags), out);
     if (fclose(out) == 0) {
         log_write_lines(span_of(text, len));
     }

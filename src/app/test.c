@@ -41,21 +41,16 @@ static const char *plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-static void print_text(FILE *out, const struct text *text)
+static struct word duration_of(uint64_t us)
 {
-    fwrite(text->data, 1, text->len, out);
-}
-
-static void print_duration(FILE *out, uint64_t us)
-{
-    char buffer[64];
+    char buffer[sizeof(struct word)];
     struct text text = text_of(buffer, sizeof(buffer));
     if (us == 0) {
         text_add_literal(&text, "0s");
     } else {
         units_write_duration(&text, us);
     }
-    print_text(out, &text);
+    return word_of(&text);
 }
 
 static void print_observation(FILE *out, char mark, struct span name, struct span value)
@@ -75,9 +70,8 @@ static void print_request(FILE *out, const struct test_run_failure *failure)
     } else {
         fputs("  ", out);
     }
-    print_printable(out, "%.*s %.*s, ", SPAN_ARGS(step->method), SPAN_ARGS(step->target));
-    print_duration(out, failure->after_us);
-    fputs(" after the first\n", out);
+    print_printable(out, "%.*s %.*s", SPAN_ARGS(step->method), SPAN_ARGS(step->target));
+    fprintf(out, ", %s after the first\n", duration_of(failure->after_us).text);
 }
 
 static void print_failure(FILE *out, const struct test_run_failure *failure)
@@ -104,9 +98,8 @@ static void add_text(struct test_report *report, const struct test_run_result *r
     FILE *out = report->out;
     fputs(result->n_failures == 0 ? "ok    " : "FAIL  ", out);
     print_printable(out, "%.*s", SPAN_ARGS(result->test->name));
-    fprintf(out, " (%" PRIu64 " request%s in ", result->n_requests, plural(result->n_requests));
-    print_duration(out, result->simulated_us);
-    fputs(")\n", out);
+    fprintf(out, " (%" PRIu64 " request%s in %s)\n", result->n_requests, plural(result->n_requests),
+            duration_of(result->simulated_us).text);
     for (size_t i = 0; i < n_reported(result); i++) {
         const struct test_run_failure *failure = &result->failures[i];
         fprintf(out, "%s:%u:%u: not as expected (- expected, + got)\n", report->path,

@@ -62,22 +62,15 @@ void explain_say_list(const struct explain_output *out, const struct span *spans
     }
 }
 
-static struct explain_word word_of(struct text *text)
+struct word explain_time(uint64_t us)
 {
-    struct explain_word word;
-    (void)snprintf(word.text, sizeof(word.text), "%.*s", SPAN_ARGS(text_span(text)));
-    return word;
-}
-
-struct explain_word explain_time(uint64_t us)
-{
-    char buffer[sizeof(struct explain_word)];
+    char buffer[sizeof(struct word)];
     struct text text = text_of(buffer, sizeof(buffer));
     text_add_time(&text, us);
     return word_of(&text);
 }
 
-struct explain_word explain_address(const struct address *address)
+struct word explain_address(const struct address *address)
 {
     char buffer[ADDRESS_TEXT_MAX];
     struct text text = text_of(buffer, sizeof(buffer));

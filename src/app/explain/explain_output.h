@@ -62,13 +62,8 @@ void explain_say_item(const struct explain_output *out, struct span item, size_t
 void explain_say_list(const struct explain_output *out, const struct span *spans, size_t n,
                       const char *before_last);
 
-/* A short text by value, so that it can be an argument. */
-struct explain_word {
-    char text[64];
-};
-
-struct explain_word explain_time(uint64_t us);
-struct explain_word explain_address(const struct address *address);
+struct word explain_time(uint64_t us);
+struct word explain_address(const struct address *address);
 
 /* --- parts of the explanation --- */
 

@@ -133,7 +133,7 @@ static void report_hops(struct explain_output *out, json_t *client)
                                 "too many trusted ones: the connection's address counts"},
     };
     const struct client_walk *walk = &out->explanation->walk;
-    const struct explain_word peer = explain_address(&out->explanation->given.peer);
+    const struct word peer = explain_address(&out->explanation->given.peer);
     size_t width = strlen(peer.text);
     for (size_t i = 0; i < walk->n_hops; i++) {
         width = walk->hops[i].text.len > width ? walk->hops[i].text.len : width;
@@ -175,7 +175,7 @@ static void report_client(struct explain_output *out)
 {
     const struct given_request *given = &out->explanation->given;
     const struct client_walk *walk = &out->explanation->walk;
-    const struct explain_word address = explain_address(&given->evaluation.view.client);
+    const struct word address = explain_address(&given->evaluation.view.client);
     json_t *client = explain_set(out, out->root, "client", json_object());
     explain_set(out, client, "address", json_string(address.text));
     explain_set(out, client, "peer", json_string(explain_address(&given->peer).text));

@@ -132,11 +132,6 @@ static bool takes_http2(const struct given_connection *connection, const struct 
     return takes;
 }
 
-static void given_connection_close(struct given_connection *connection)
-{
-    client_certificate_free(connection->given);
-}
-
 static size_t authority_len(struct span span)
 {
     size_t len = 0;
@@ -412,5 +407,5 @@ const char *given_request_read(struct given_request *given, const struct policy 
 void given_request_close(struct given_request *given)
 {
     arena_reset(&given->arena);
-    given_connection_close(&given->connection);
+    client_certificate_free(given->connection.given);
 }

@@ -198,15 +198,13 @@ static void on_progress(void *context, const struct replay_progress *progress)
 {
     struct run_options *command = context;
     const uint64_t now_us = clock_monotonic_us();
-    char lines[REPORT_NUMBER_BYTES];
-    char rate[REPORT_NUMBER_BYTES];
     if (now_us - command->reported_us < PROGRESS_US) {
         return;
     }
     command->reported_us = now_us;
     const uint64_t took_us = now_us - command->started_us;
-    fprintf(stderr, "\r\x1b[K%s lines, %s a second", report_count_text(lines, progress->n_lines),
-            report_count_text(rate, progress->n_lines * 1000 / (took_us / 1000 + 1)));
+    fprintf(stderr, "\r\x1b[K%s lines, %s a second", report_count_text(progress->n_lines).text,
+            report_count_text(progress->n_lines * 1000 / (took_us / 1000 + 1)).text);
     if (progress->n_bytes_in_all > 0) {
         const uint64_t percent = progress->n_bytes * 100 / progress->n_bytes_in_all;
         fprintf(stderr, "  %3" PRIu64 " %% [%-50.*s]", percent,
@@ -260,13 +258,10 @@ static void write_text(const json_t *report, uint64_t took_us)
 {
     const struct report_screen screen = report_screen_of(stdout);
     const uint64_t n_lines = report_number(json_object_get(report, "log"), "lines");
-    char lines[REPORT_NUMBER_BYTES];
-    char took[REPORT_NUMBER_BYTES];
-    char rate[REPORT_NUMBER_BYTES];
     report_print_text(report, stdout, &screen);
-    fprintf(stderr, "read %s lines in %s, %s a second\n", report_count_text(lines, n_lines),
-            report_length_text(took, took_us),
-            report_count_text(rate, n_lines * 1000 / (took_us / 1000 + 1)));
+    fprintf(stderr, "read %s lines in %s, %s a second\n", report_count_text(n_lines).text,
+            report_length_text(took_us).text,
+            report_count_text(n_lines * 1000 / (took_us / 1000 + 1)).text);
 }
 
 static int show(const struct run_options *command, const struct replay *replay)

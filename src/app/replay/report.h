@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "app/command.h"
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/status.h"
@@ -54,13 +55,10 @@ uint64_t report_time(const json_t *object, const char *name);
 
 /* --- numbers as people read them --- */
 
-enum { REPORT_NUMBER_BYTES = 32 };
-
-/* Each fills @buffer, of REPORT_NUMBER_BYTES, with a NUL-terminated text, and returns it. */
-const char *report_count_text(char *buffer, uint64_t n);                      /* 1,234,567 */
-const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole); /* 1.2 % */
-const char *report_time_text(char *buffer, uint64_t us);   /* 2026-11-20 08:00:00 */
-const char *report_clock_text(char *buffer, uint64_t us);  /* 08:00:00 */
-const char *report_length_text(char *buffer, uint64_t us); /* 1h 23m */
+struct word report_count_text(uint64_t n);                      /* 1,234,567 */
+struct word report_percent_text(uint64_t part, uint64_t whole); /* 1.2 % */
+struct word report_time_text(uint64_t us);                      /* 2026-11-20 08:00:00 */
+struct word report_clock_text(uint64_t us);                     /* 08:00:00 */
+struct word report_length_text(uint64_t us);                    /* 1h 23m */
 
 #endif /* SLUICE_APP_REPLAY_REPORT_H */

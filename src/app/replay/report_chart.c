@@ -91,10 +91,8 @@ static void print_row(const struct columns *columns, unsigned row, FILE *out,
                       const struct report_screen *screen)
 {
     static const char *const BLOCKS[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    char number[REPORT_NUMBER_BYTES];
-    const char *scale = row == ROWS - 1 ? report_count_text(number, columns->most)
-                        : row == 0      ? "0"
-                                        : "";
+    const struct word most = report_count_text(columns->most);
+    const char *scale = row == ROWS - 1 ? most.text : row == 0 ? "0" : "";
     fprintf(out, "%*s %s%s", MARGIN - 2, scale, screen->is_unicode ? "│" : "|",
             screen->has_colour ? "\x1b[31m" : "");
     size_t n = columns->n;
@@ -115,8 +113,6 @@ static void print_row(const struct columns *columns, unsigned row, FILE *out,
 void report_print_chart(const json_t *report, const char *name, FILE *out,
                         const struct report_screen *screen)
 {
-    char first[REPORT_NUMBER_BYTES];
-    char last[REPORT_NUMBER_BYTES];
     const struct columns columns = gather(report, name, screen->width - MARGIN);
     if (columns.most == 0) {
         return;
@@ -126,8 +122,8 @@ void report_print_chart(const json_t *report, const char *name, FILE *out,
     }
     const uint64_t start_us =
         report_time(json_array_get(json_object_get(report, "over_time"), 0), "from");
-    report_clock_text(first, start_us);
-    report_clock_text(last, start_us + columns.n * columns.us);
-    const int n_between = (int)columns.n - (int)strlen(first);
-    fprintf(out, "%*s%s%*s\n", MARGIN, "", first, n_between > 9 ? n_between : 10, last);
+    const struct word first = report_clock_text(start_us);
+    const struct word last = report_clock_text(start_us + columns.n * columns.us);
+    const int n_between = (int)columns.n - (int)strlen(first.text);
+    fprintf(out, "%*s%s%*s\n", MARGIN, "", first.text, n_between > 9 ? n_between : 10, last.text);
 }

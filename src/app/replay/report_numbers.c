@@ -7,22 +7,12 @@
 
 enum { US_PER_S = 1000000 };
 
-static const char *finish(struct text *text)
-{
-    text->data[text->len] = '\0';
-    return text->data;
-}
-
-static struct text begin(char *buffer)
-{
-    return text_of(buffer, REPORT_NUMBER_BYTES - 1);
-}
-
-const char *report_count_text(char *buffer, uint64_t n)
+struct word report_count_text(uint64_t n)
 {
     char digits[24];
     struct text plain = text_of(digits, sizeof(digits));
-    struct text text = begin(buffer);
+    char buffer[sizeof(struct word)];
+    struct text text = text_of(buffer, sizeof(buffer));
     text_add_u64(&plain, n);
     for (size_t i = 0; i < plain.len; i++) {
         if (i > 0 && (plain.len - i) % 3 == 0) {
@@ -30,13 +20,14 @@ const char *report_count_text(char *buffer, uint64_t n)
         }
         text_add_char(&text, digits[i]);
     }
-    return finish(&text);
+    return word_of(&text);
 }
 
 /* Rounded to tenths; a part above 0 that rounds to 0.0 is shown as "<0.1 %". */
-const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole)
+struct word report_percent_text(uint64_t part, uint64_t whole)
 {
-    struct text text = begin(buffer);
+    char buffer[sizeof(struct word)];
+    struct text text = text_of(buffer, sizeof(buffer));
     const uint64_t unit = whole / 1000 > 0 ? whole : 1;
     uint64_t tenths = 0;
     if (whole > 0) { /* the product fits below 2^53; above, the quotient is exact enough */
@@ -51,7 +42,7 @@ const char *report_percent_text(char *buffer, uint64_t part, uint64_t whole)
         text_add_u64(&text, tenths % 10);
         text_add_literal(&text, " %");
     }
-    return finish(&text);
+    return word_of(&text);
 }
 
 static void add_timestamp(struct text *text, uint64_t us, size_t from)
@@ -64,23 +55,25 @@ static void add_timestamp(struct text *text, uint64_t us, size_t from)
     }
 }
 
-const char *report_time_text(char *buffer, uint64_t us)
+struct word report_time_text(uint64_t us)
 {
-    struct text text = begin(buffer);
+    char buffer[sizeof(struct word)];
+    struct text text = text_of(buffer, sizeof(buffer));
     add_timestamp(&text, us, 0);
-    return finish(&text);
+    return word_of(&text);
 }
 
-const char *report_clock_text(char *buffer, uint64_t us)
+struct word report_clock_text(uint64_t us)
 {
     enum { DATE_BYTES = 11 };
-    struct text text = begin(buffer);
+    char buffer[sizeof(struct word)];
+    struct text text = text_of(buffer, sizeof(buffer));
     add_timestamp(&text, us, DATE_BYTES);
-    return finish(&text);
+    return word_of(&text);
 }
 
 /* The largest unit that is not 0 and, if not 0 either, the next smaller one: "1h 5m". */
-const char *report_length_text(char *buffer, uint64_t us)
+struct word report_length_text(uint64_t us)
 {
     static const struct {
         uint64_t us;
@@ -93,7 +86,8 @@ const char *report_length_text(char *buffer, uint64_t us)
         {1000, "ms"},
         {1, "us"},
     };
-    struct text text = begin(buffer);
+    char buffer[sizeof(struct word)];
+    struct text text = text_of(buffer, sizeof(buffer));
     unsigned n_written = 0;
     for (size_t i = 0; i < ARRAY_LEN(UNITS) && n_written < 2; i++) {
         if (us >= UNITS[i].us) {
@@ -107,5 +101,5 @@ const char *report_length_text(char *buffer, uint64_t us)
         }
     }
     text_add(&text, n_written == 0 ? SPAN("0s") : SPAN(""));
-    return finish(&text);
+    return word_of(&text);
 }

@@ -31,10 +31,9 @@ static void print_heading(const struct printer *printer, const char *text)
 static void print_plural(const struct printer *printer, const char *member, const char *one,
                          const char *many)
 {
-    char number[REPORT_NUMBER_BYTES];
     const uint64_t n = report_number(printer->log, member);
     if (n > 0) {
-        fprintf(printer->out, "%s %s\n", report_count_text(number, n), n == 1 ? one : many);
+        fprintf(printer->out, "%s %s\n", report_count_text(n).text, n == 1 ? one : many);
     }
 }
 
@@ -58,16 +57,11 @@ static void print_log(const struct printer *printer)
     const uint64_t n_late = report_number(printer->log, "too_late");
     const uint64_t first_us = report_time(printer->log, "first");
     const uint64_t last_us = report_time(printer->log, "last");
-    char a[REPORT_NUMBER_BYTES];
-    char b[REPORT_NUMBER_BYTES];
-    char c[REPORT_NUMBER_BYTES];
-    char d[REPORT_NUMBER_BYTES];
-    char e[REPORT_NUMBER_BYTES];
     fprintf(printer->out, "%s request%s of %s client%s, %s to %s UTC (%s)\n",
-            report_count_text(a, n_requests), n_requests == 1 ? "" : "s",
-            report_count_text(b, n_clients), n_clients == 1 ? "" : "s",
-            report_time_text(c, first_us), report_time_text(d, last_us),
-            report_length_text(e, last_us - first_us));
+            report_count_text(n_requests).text, n_requests == 1 ? "" : "s",
+            report_count_text(n_clients).text, n_clients == 1 ? "" : "s",
+            report_time_text(first_us).text, report_time_text(last_us).text,
+            report_length_text(last_us - first_us).text);
     print_unread(printer);
     print_plural(printer, "no_request", "line was of no HTTP request",
                  "lines were of no HTTP request");
@@ -78,8 +72,8 @@ static void print_log(const struct printer *printer)
     if (n_late > 0) {
         fprintf(printer->out,
                 "%s lines came too late for that, by up to %s: they count as if they came then\n",
-                report_count_text(a, n_late),
-                report_length_text(b, report_number(printer->log, "too_late_us_max")));
+                report_count_text(n_late).text,
+                report_length_text(report_number(printer->log, "too_late_us_max")).text);
     }
     print_plural(printer, "logged_429", "request was answered with 429 when it was logged",
                  "requests were answered with 429 when they were logged");
@@ -91,25 +85,22 @@ static void print_log(const struct printer *printer)
 static void print_verdict(const struct printer *printer, const json_t *object, const char *member,
                           const char *name)
 {
-    char count[REPORT_NUMBER_BYTES];
-    char percent[REPORT_NUMBER_BYTES];
     const uint64_t n = report_number(object, member);
     if (n > 0) {
-        fprintf(printer->out, "  %-*s %14s %8s\n", NAME_WIDTH, name, report_count_text(count, n),
-                report_percent_text(percent, n, report_number(printer->log, "requests")));
+        fprintf(printer->out, "  %-*s %14s %8s\n", NAME_WIDTH, name, report_count_text(n).text,
+                report_percent_text(n, report_number(printer->log, "requests")).text);
     }
 }
 
 static void print_verdicts(const struct printer *printer, const json_t *side)
 {
-    char number[REPORT_NUMBER_BYTES];
     print_verdict(printer, side, "allowed", "allowed");
     print_verdict(printer, side, "without_limit", "  of them without a limit");
     print_verdict(printer, side, "shadow", "  denied by shadow limits");
     print_verdict(printer, side, "held", "  of them held");
     if (report_number(side, "held") > 0) {
         fprintf(printer->out, "    for up to %s\n",
-                report_length_text(number, report_number(side, "held_us_max")));
+                report_length_text(report_number(side, "held_us_max")).text);
     }
     if (report_number(side, "denied") == 0) {
         fputs("  nothing is denied\n", printer->out);
@@ -145,19 +136,15 @@ static void print_notes(const struct printer *printer, const json_t *side)
     }
 }
 
-/* Print a row of a table: @whole, @part and, if @part is above 0, its share and @end. */
-static void print_row(const struct printer *printer, const char *name, uint64_t whole,
-                      uint64_t part, const char *end)
+/* Begin a row of a table: @whole, @part and, if @part is above 0, its share. */
+static void begin_row(const struct printer *printer, const char *name, uint64_t whole,
+                      uint64_t part)
 {
-    char a[REPORT_NUMBER_BYTES];
-    char b[REPORT_NUMBER_BYTES];
-    char percent[REPORT_NUMBER_BYTES];
-    fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, name, report_count_text(a, whole),
-            report_count_text(b, part));
+    fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, name, report_count_text(whole).text,
+            report_count_text(part).text);
     if (part > 0) {
-        fprintf(printer->out, " %8s%s", report_percent_text(percent, part, whole), end);
+        fprintf(printer->out, " %8s", report_percent_text(part, whole).text);
     }
-    fputc('\n', printer->out);
 }
 
 static void print_limits(const struct printer *printer, const json_t *limits)
@@ -169,12 +156,13 @@ static void print_limits(const struct printer *printer, const json_t *limits)
     json_array_foreach(limits, i, limit)
     {
         char name[4 * NAME_BYTES_MAX + 32];
-        char first[REPORT_NUMBER_BYTES + 2] = "  ";
         snprintf(name, sizeof(name), "%s%s", text_of_member(limit, "name"),
                  json_is_true(json_object_get(limit, "shadow")) ? " (shadow)" : "");
-        report_time_text(first + 2, report_time(limit, "first"));
-        print_row(printer, name, report_number(limit, "judged"), report_number(limit, "denied"),
-                  first);
+        begin_row(printer, name, report_number(limit, "judged"), report_number(limit, "denied"));
+        if (report_number(limit, "denied") > 0) {
+            fprintf(printer->out, "  %s", report_time_text(report_time(limit, "first")).text);
+        }
+        fputc('\n', printer->out);
     }
 }
 
@@ -189,11 +177,10 @@ static void print_unset(const struct printer *printer, const json_t *bans)
         {"too_many", "max.bans_per_minute"},
         {"failed", "max.bans"},
     };
-    char number[REPORT_NUMBER_BYTES];
     for (size_t i = 0; i < ARRAY_LEN(REASONS); i++) {
         const uint64_t n = report_number(bans, REASONS[i].member);
         if (n > 0) {
-            fprintf(printer->out, "    %s not set: %s\n", report_count_text(number, n),
+            fprintf(printer->out, "    %s not set: %s\n", report_count_text(n).text,
                     REASONS[i].reason);
         }
     }
@@ -207,18 +194,15 @@ static void print_bans(const struct printer *printer, const json_t *list)
     json_array_foreach(list, i, bans)
     {
         char name[4 * NAME_BYTES_MAX + 32];
-        char set[REPORT_NUMBER_BYTES];
-        char banned[REPORT_NUMBER_BYTES];
-        char first[REPORT_NUMBER_BYTES];
         const uint64_t n_shadow = report_number(bans, "in_shadow");
         snprintf(name, sizeof(name), "%s%s", text_of_member(bans, "limit"),
                  json_is_true(json_object_get(bans, "shadow")) || n_shadow > 0 ? " (shadow)" : "");
         fprintf(printer->out, "  %-*s %14s %14s", NAME_WIDTH, name,
-                report_count_text(set, report_number(bans, "set") + n_shadow),
-                report_count_text(banned, report_number(bans, "banned")));
+                report_count_text(report_number(bans, "set") + n_shadow).text,
+                report_count_text(report_number(bans, "banned")).text);
         if (report_number(bans, "banned") > 0) {
             fprintf(printer->out, " %8s  %s", "",
-                    report_time_text(first, report_time(bans, "first")));
+                    report_time_text(report_time(bans, "first")).text);
         }
         fputc('\n', printer->out);
         print_unset(printer, bans);
@@ -242,8 +226,9 @@ static void print_side(const struct printer *printer, const json_t *side)
     fprintf(printer->out, "\n  %-*s %14s %14s\n", NAME_WIDTH, "route", "requests", "denied");
     json_array_foreach(json_object_get(side, "routes"), i, route)
     {
-        print_row(printer, text_of_member(route, "name"), report_number(route, "requests"),
-                  report_number(route, "denied"), "");
+        begin_row(printer, text_of_member(route, "name"), report_number(route, "requests"),
+                  report_number(route, "denied"));
+        fputc('\n', printer->out);
     }
 }
 
@@ -268,8 +253,6 @@ static void print_clients(const struct printer *printer, const json_t *clients, 
 {
     const bool shows_banned = strcmp(member, "denied") == 0 && has_banned(clients);
     const uint64_t n_others = report_number(printer->log, "requests_of_other_clients");
-    char a[REPORT_NUMBER_BYTES];
-    char b[REPORT_NUMBER_BYTES];
     size_t i;
     const json_t *client;
     if (json_array_size(clients) == 0) {
@@ -280,18 +263,17 @@ static void print_clients(const struct printer *printer, const json_t *clients, 
     fprintf(printer->out, "%s\n", shows_banned ? "                  banned" : "");
     json_array_foreach(clients, i, client)
     {
-        char banned[REPORT_NUMBER_BYTES + 16] = "";
-        if (shows_banned) {
-            snprintf(banned, sizeof(banned), " %14s",
-                     report_count_text(a, report_number(client, "banned")));
+        begin_row(printer, text_of_member(client, "client"), report_number(client, "requests"),
+                  report_number(client, member));
+        if (shows_banned && report_number(client, member) > 0) {
+            fprintf(printer->out, " %14s", report_count_text(report_number(client, "banned")).text);
         }
-        print_row(printer, text_of_member(client, "client"), report_number(client, "requests"),
-                  report_number(client, member), banned);
+        fputc('\n', printer->out);
     }
     if (n_others > 0) {
         fprintf(printer->out,
                 "  clients beyond the first %s that came are not distinguished: %s requests\n",
-                report_count_text(a, STATISTICS_CLIENTS_MAX), report_count_text(b, n_others));
+                report_count_text(STATISTICS_CLIENTS_MAX).text, report_count_text(n_others).text);
     }
 }
 

@@ -168,8 +168,8 @@ static struct policy *read_policy(struct reload *reload)
     struct policy *policy = NULL;
     struct diags diags;
     diags_init(&diags, reload->path);
-    const enum status status =
-        load_policy_to_replace(reload->path, reload->now->policy, reload->files, &policy, &diags);
+    const enum status status = loader_load_file_to_serve(reload->path, reload->now->policy,
+                                                         reload->files, &policy, &diags);
     log_diags(&diags);
     keep_text(reload, &diags);
     if (status != STATUS_OK) {
