@@ -402,6 +402,45 @@ START_TEST(an_extension_that_comes_twice_is_refused)
 }
 END_TEST
 
+/* What is wrong with @n extensions of different types, and one more of the type of number
+ * @again. */
+static const char *refusal_of_many(size_t n, size_t again)
+{
+    char buffer[ROOM];
+    static struct made made;
+    struct text extensions = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < n; i++) {
+        add_extension(&extensions, 1000 + i, SPAN(""));
+    }
+    add_extension(&extensions, 1000 + again, SPAN(""));
+    return refusal_of(with_extensions(text_span(&extensions), &made));
+}
+
+START_TEST(an_extension_that_comes_twice_among_many_is_refused)
+{
+    enum { MOST = 70 };
+    for (size_t n = 1; n <= MOST; n++) {
+        ck_assert_str_eq(refusal_of_many(n, 0), "an extension comes twice");
+        ck_assert_str_eq(refusal_of_many(n, n / 2), "an extension comes twice");
+        ck_assert_str_eq(refusal_of_many(n, n - 1), "an extension comes twice");
+    }
+}
+END_TEST
+
+START_TEST(many_extensions_of_different_types_are_passed_over)
+{
+    char buffer[ROOM];
+    static struct made made;
+    struct text extensions = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < 70; i++) {
+        add_extension(&extensions, 1000 + i, SPAN(""));
+    }
+    add_extension(&extensions, 16, SPAN("\0\x03\x02h2"));
+    assert_grows(with_extensions(text_span(&extensions), &made));
+    ck_assert_uint_eq(hello.alpn, ALPN_H2);
+}
+END_TEST
+
 /* Every length in a hello, one more and one less. */
 START_TEST(lengths_that_lie_are_refused)
 {
@@ -588,6 +627,8 @@ int main(void)
     tcase_add_loop_test(tests, a_server_name_is_normalised_or_refused, 0, ARRAY_LEN(NAMES));
     tcase_add_loop_test(tests, an_extension_whose_lengths_lie_is_refused, 0, ARRAY_LEN(MALFORMED));
     tcase_add_test(tests, an_extension_that_comes_twice_is_refused);
+    tcase_add_test(tests, an_extension_that_comes_twice_among_many_is_refused);
+    tcase_add_test(tests, many_extensions_of_different_types_are_passed_over);
     tcase_add_test(tests, lengths_that_lie_are_refused);
     tcase_add_test(tests, a_message_that_ends_too_early_is_refused_wherever_that_is);
     tcase_add_test(tests, bytes_behind_the_message_in_its_record_are_refused);
