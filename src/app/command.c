@@ -221,6 +221,9 @@ void print_printable(FILE *out, const char *format, ...)
     char buffer[WORST_BYTES * PRINTED_BYTES_MAX];
     struct text text = text_of(buffer, sizeof(buffer));
     va_list arguments;
+    if (out == NULL) {
+        return;
+    }
     va_start(arguments, format);
     (void)vsnprintf(bytes, sizeof(bytes), format, arguments);
     va_end(arguments);

@@ -108,7 +108,7 @@ MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenant
 /* --- escaping of text for terminals, JSON, HTML and XML --- */
 
 /* As fprintf(), with the result written as by text_add_printable(): what comes from outside cannot
- * control a terminal. Cut after 8 KiB. */
+ * control a terminal. Cut after 8 KiB. @out is NULL: nothing is printed. */
 void print_printable(FILE *out, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A short text by value, so that what makes it can stand among the arguments of fprintf(). */

@@ -140,6 +140,18 @@ static void say_tenants_unknown(struct explain_output *out, const struct limit_r
     }
 }
 
+static void say_plan(struct explain_output *out, const struct explained_rule *rule, struct span by)
+{
+    if (rule->plan_source == NULL) {
+        explain_line(out, "    plan", "none");
+    } else {
+        explain_line(out, "    plan", "%.*s, by %.*s%s", EXPLAIN_VALUE(rule->plan),
+                     EXPLAIN_VALUE(by),
+                     rule->is_plan_unknown ? ": unknown, so the limit's own rate counts" : "");
+    }
+    say_tenants_unknown(out, rule->rule);
+}
+
 /* Which plan counts, and why; null: none. */
 static void report_plan(struct explain_output *out, const struct explained_rule *rule,
                         json_t *limit, bool is_first)
@@ -151,26 +163,19 @@ static void report_plan(struct explain_output *out, const struct explained_rule 
         return;
     }
     json_t *plan = explain_set(out, limit, "plan", source != NULL ? json_object() : json_null());
-    if (source != NULL && !source->is_tenant) {
-        key_print_term(&source->term, &by);
-    }
     if (source != NULL) {
+        if (!source->is_tenant) {
+            key_print_term(&source->term, &by);
+        }
         explain_set(out, plan, "name", json_of_bytes(rule->plan));
         explain_set(out, plan, "by",
-                    source->is_tenant ? json_string("tenant") : json_of_bytes(text_span(&by)));
+                    json_of_bytes(source->is_tenant ? SPAN("tenant") : text_span(&by)));
         explain_set(out, plan, "known", json_boolean(!rule->is_plan_unknown));
         explain_set(out, plan, "unlimited", json_boolean(rule->limits == NULL));
     }
     if (is_first) {
-        explain_line(out, "    plan", "%.*s",
-                     EXPLAIN_VALUE(source != NULL ? rule->plan : SPAN("none")));
-        if (source != NULL) {
-            const struct span named =
-                source->is_tenant ? SPAN("the table of tenants") : text_span(&by);
-            explain_say(out, ", by %.*s", EXPLAIN_VALUE(named));
-        }
-        explain_say(out, rule->is_plan_unknown ? ": unknown, so the limit's own rate counts" : "");
-        say_tenants_unknown(out, rule->rule);
+        const bool is_tenant = source != NULL && source->is_tenant;
+        say_plan(out, rule, is_tenant ? SPAN("the table of tenants") : text_span(&by));
     }
 }
 

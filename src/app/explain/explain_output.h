@@ -46,8 +46,7 @@ enum { EXPLAIN_VALUE_BYTES_MAX = 1024 }; /* of one text from outside; the rest i
     (int)((span).len < EXPLAIN_VALUE_BYTES_MAX ? (span).len : EXPLAIN_VALUE_BYTES_MAX), (span).data
 
 /* Continue the line, with a format as of printf(); what comes from outside is made printable. */
-#define explain_say(out, ...)                                                                      \
-    ((out)->text != NULL ? print_printable((out)->text, __VA_ARGS__) : (void)0)
+#define explain_say(out, ...) print_printable((out)->text, __VA_ARGS__)
 
 /* Begin a line; the title has a column of its own, and the rest is as for explain_say(). */
 #define explain_line(out, title, ...)                                                              \

@@ -114,7 +114,11 @@ static void report_geo(struct explain_output *out, json_t *client)
     }
     if ((read & GEO_ASN) != 0) {
         explain_set(out, client, "asn", facts->asn != 0 ? json_integer(facts->asn) : json_null());
-        explain_say(out, facts->asn != 0 ? ", AS%" PRIu32 : ", AS unknown", facts->asn);
+    }
+    if ((read & GEO_ASN) != 0 && facts->asn != 0) {
+        explain_say(out, ", AS%" PRIu32, facts->asn);
+    } else if ((read & GEO_ASN) != 0) {
+        explain_say(out, ", AS unknown");
     }
 }
 
