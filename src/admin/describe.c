@@ -30,31 +30,22 @@ void describe_set(json_t **object, const char *key, json_t *value)
     }
 }
 
-json_t *describe_duration(uint64_t us)
+/* @value as @write writes it. */
+static json_t *describe_written(uint64_t value, void (*write)(struct text *text, uint64_t value))
 {
     char buffer[32];
     struct text text = text_of(buffer, sizeof(buffer));
-    units_write_duration(&text, us);
-    return json_of_span(text_span(&text));
-}
-
-json_t *describe_size(uint64_t bytes)
-{
-    char buffer[32];
-    struct text text = text_of(buffer, sizeof(buffer));
-    units_write_size(&text, bytes);
+    write(&text, value);
     return json_of_span(text_span(&text));
 }
 
 json_t *describe_timestamp(uint64_t wall_us)
 {
-    char buffer[32];
-    struct text text = text_of(buffer, sizeof(buffer));
-    timestamp_write(&text, wall_us);
-    return json_of_span(text_span(&text));
+    return describe_written(wall_us, timestamp_write);
 }
 
-json_t *describe_prefixes(const struct address_prefix *prefixes, size_t n_prefixes)
+/* "10.0.0.0/8"; a list of them. */
+static json_t *describe_prefixes(const struct address_prefix *prefixes, size_t n_prefixes)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n_prefixes; i++) {
@@ -88,7 +79,8 @@ static void write_term(const struct key_term *term, struct text *text)
     }
 }
 
-json_t *describe_key(const struct key *key)
+/* A list with one string per part: "client.ip/128 | header.x-api-key". */
+static json_t *describe_key(const struct key *key)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < key->n_parts; i++) {
@@ -118,16 +110,6 @@ void describe_identity(json_t **json, struct span identity, const uint8_t *hash)
     describe_set(json, "hash", json_of_span(text_span(&hex)));
 }
 
-const char *describe_on_failure(enum on_failure on_failure)
-{
-    static const char *const WORDS[] = {
-        [ON_FAILURE_LOCAL] = "local",
-        [ON_FAILURE_ALLOW] = "allow",
-        [ON_FAILURE_DENY] = "deny",
-    };
-    return WORDS[on_failure];
-}
-
 /* --- limits --- */
 
 /* One rate, in the words of the policy; what has no meaning for its algorithm is left out. */
@@ -138,15 +120,18 @@ static json_t *describe_rate(const struct limit *limit)
     describe_set(&rate, "name", json_of_span(limit->name));
     describe_set(&rate, "units", json_integer(limit->params.rate));
     if (algorithm->has_slots) {
-        describe_set(&rate, "lease", describe_duration(limit_us(limit, limit->params.lease)));
+        describe_set(&rate, "lease",
+                     describe_written(limit_us(limit, limit->params.lease), units_write_duration));
     } else {
-        describe_set(&rate, "period", describe_duration(limit->period_us));
+        describe_set(&rate, "period", describe_written(limit->period_us, units_write_duration));
     }
     if (algorithm->has_burst) {
         describe_set(&rate, "burst", json_integer(limit->params.burst));
     }
     if (limit->params.max_wait > 0) {
-        describe_set(&rate, "max_wait", describe_duration(limit_us(limit, limit->params.max_wait)));
+        describe_set(
+            &rate, "max_wait",
+            describe_written(limit_us(limit, limit->params.max_wait), units_write_duration));
     }
     if (span_equals(span_of_text(algorithm->name), SPAN("sliding_window"))) {
         describe_set(&rate, "buckets", json_integer(limit->params.buckets));
@@ -188,6 +173,11 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
         [KEY_MISSING_DENY] = "deny",
         [KEY_MISSING_SKIP] = "skip",
     };
+    static const char *const ON_FAILURES[] = {
+        [ON_FAILURE_LOCAL] = "local",
+        [ON_FAILURE_ALLOW] = "allow",
+        [ON_FAILURE_DENY] = "deny",
+    };
     static const char *const DUPLICATES[] = {
         [KEY_DUPLICATES_COOKIES] = "cookies",
         [KEY_DUPLICATES_REFUSE] = "refuse",
@@ -204,7 +194,7 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes)
     if (rule->n_plans > 0) {
         describe_plans(rule, &json);
     }
-    describe_set(&json, "on_failure", json_string(describe_on_failure(first->on_failure)));
+    describe_set(&json, "on_failure", json_string(ON_FAILURES[first->on_failure]));
     describe_set(&json, "shadow", json_boolean(first->shadow));
     describe_set(&json, "charge_denied", json_boolean(first->charge_denied));
     describe_set(&json, "except", describe_prefixes(rule->except, rule->n_except));
@@ -374,7 +364,7 @@ json_t *describe_route(const struct route *route)
                                (int)route->requires_token));
     }
     describe_set(&json, "cost", describe_cost(&route->cost));
-    describe_set(&json, "max_body", describe_size(route->body_bytes_max));
+    describe_set(&json, "max_body", describe_written(route->body_bytes_max, units_write_size));
     if (route->upstream != NULL) {
         describe_set(&json, "upstream", json_of_span(route->upstream->name));
     } else {

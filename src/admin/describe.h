@@ -9,23 +9,11 @@
 #include "limit/limit.h"
 #include "policy/policy.h"
 
-/* "10s": the shortest exact form with one unit. */
-json_t *describe_duration(uint64_t us);
-
 /* "2026-11-21T09:59:52.123Z" */
 json_t *describe_timestamp(uint64_t wall_us);
 
-/* "16KiB" */
-json_t *describe_size(uint64_t bytes);
-
-/* "10.0.0.0/8"; a list of them. */
-json_t *describe_prefixes(const struct address_prefix *prefixes, size_t n_prefixes);
-
 /* A list of strings. */
 json_t *describe_spans(const struct span *spans, size_t n_spans);
-
-/* A list with one string per part: "client.ip/128 | header.x-api-key". */
-json_t *describe_key(const struct key *key);
 
 /* Set "key" to the @identity of a key, unless it is empty: not known, and "hash" to its @hash of
  * HASH_IDENTITY_BYTES. */
@@ -37,8 +25,6 @@ json_t *describe_rule(const struct limit_rule *rule, json_t *routes);
 
 /* One route: its match and its actions. */
 json_t *describe_route(const struct route *route);
-
-const char *describe_on_failure(enum on_failure on_failure);
 
 /* Add @value, taken over, to @list or, as @key, to @object. Without memory *list or *object becomes
  * NULL, and stays that. */

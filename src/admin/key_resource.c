@@ -287,14 +287,16 @@ static void on_change_gone(struct admin_request *request)
     change->request = NULL;
 }
 
-void key_change_await(struct key_change *change)
+/* The change waits for the store: until that has answered it is counted in admin->n_changes. */
+static void await_change(struct key_change *change)
 {
     change->admin->n_changes++;
     change->request->context = change;
     change->request->on_gone = on_change_gone;
 }
 
-bool key_change_is_gone(const struct key_change *change)
+/* Whether the request is gone; then what was kept for the change is given back. */
+static bool is_gone(const struct key_change *change)
 {
     const struct admin_options *options = &change->admin->options;
     if (change->request == NULL) {
@@ -322,7 +324,7 @@ static void answer_failed(struct key_change *change)
 
 static void conclude_change(struct key_change *change)
 {
-    if (key_change_is_gone(change)) {
+    if (is_gone(change)) {
         /* no connection waits for the answer */
     } else if (change->table->status == STATUS_OK) {
         change->answer_done(change);
@@ -355,7 +357,7 @@ void key_change_run(struct key_change *change, enum store_outcome (*start)(struc
     } else if (start(change) == STORE_ANSWERED) {
         conclude_change(change);
     } else {
-        key_change_await(change);
+        await_change(change);
     }
 }
 
@@ -402,7 +404,7 @@ static void answer_done(struct reset *reset)
 static void conclude_reset(struct reset *reset)
 {
     const struct store_operation *operation = worst(reset);
-    if (key_change_is_gone(&reset->change)) {
+    if (is_gone(&reset->change)) {
         /* no connection waits for the answer */
     } else if (operation->status == STATUS_OK) {
         answer_done(reset);
@@ -444,7 +446,7 @@ static void run(struct reset *reset, struct store *store)
         conclude_reset(reset);
         return;
     }
-    key_change_await(&reset->change);
+    await_change(&reset->change);
 }
 
 void reset_handle(struct admin_request *request)

@@ -57,15 +57,8 @@ MUST_USE bool key_change_begin(struct key_change *change, struct admin_request *
 /* Whether one more change may wait for the store. False: the request was answered. */
 MUST_USE bool key_change_may_wait(const struct key_change *change);
 
-/* The change waits for the store: it is counted in admin->n_changes until the caller, when the
- * store has answered, counts it out. */
-void key_change_await(struct key_change *change);
-
 /* Make change->table, a change that @start starts, in the store that the policy names or in this
  * process, and answer the request. Frees @change, which the caller has allocated. */
 void key_change_run(struct key_change *change, enum store_outcome (*start)(struct key_change *));
-
-/* Whether the request is gone; then what was kept for the change is given back. */
-MUST_USE bool key_change_is_gone(const struct key_change *change);
 
 #endif /* SLUICE_ADMIN_KEY_RESOURCE_H */
