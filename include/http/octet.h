@@ -30,6 +30,10 @@ static inline bool octet_is(char octet, unsigned classes)
 /* The index of the first octet from data[@at] on that is not of OCTET_VALUE, or @end. */
 size_t octet_skip_values(const char *data, size_t at, size_t end);
 
+/* The index of the first colon in @line, or line.len. Two octets behind @line, its CR LF, are read
+ * too. */
+size_t octet_find_colon(struct span line);
+
 /* The value of a HEXDIG; only for octets of that class. */
 static inline unsigned octet_hex_value(char octet)
 {

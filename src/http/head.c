@@ -143,10 +143,11 @@ static bool is_blank(char c)
 static bool read_field(struct field *field)
 {
     const struct span line = field->value;
-    const char *colon = memchr(line.data, ':', line.len);
-    if (colon == NULL) {
+    const size_t name_len = octet_find_colon(line);
+    if (name_len == line.len) {
         return false;
     }
+    const char *colon = line.data + name_len;
     const char *value = colon + 1;
     const char *end = line.data + line.len;
     while (is_blank(*value)) {
@@ -155,9 +156,9 @@ static bool read_field(struct field *field)
     while (end > value && is_blank(end[-1])) {
         end--;
     }
-    field->name = span_of(line.data, (size_t)(colon - line.data));
+    field->name = span_of(line.data, name_len);
     field->value = span_of(value, (size_t)(end - value));
-    field->is_line = (value - colon == 2) & (colon[1] == ' ') & (end == line.data + line.len);
+    field->is_line = value == colon + 2 && colon[1] == ' ' && end == line.data + line.len;
     field->id = field_identify(field->name);
     field->hop_by_hop = field_is_hop_by_hop(field->id);
     return field->id != FIELD_OTHER || field_is_token(field->name); /* a known name is a token */

@@ -45,10 +45,15 @@ const uint8_t OCTET_CLASSES[256] = {
 #ifdef __SSE2__
 enum { BLOCK_BYTES = 16 };
 
+static __m128i block_at(const char *data)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)data);
+}
+
 /* A bit for each octet of the block at @data that is not of OCTET_VALUE. */
 static unsigned others_in_block(const char *data)
 {
-    const __m128i block = _mm_loadu_si128((const __m128i *)(const void *)data);
+    const __m128i block = block_at(data);
     const __m128i last_control = _mm_set1_epi8(0x1f);
     const __m128i is_control = _mm_cmpeq_epi8(_mm_max_epu8(block, last_control), last_control);
     const __m128i is_tab = _mm_cmpeq_epi8(block, _mm_set1_epi8('\t'));
@@ -72,4 +77,18 @@ size_t octet_skip_values(const char *data, size_t at, size_t end)
         at++;
     }
     return at;
+}
+
+size_t octet_find_colon(struct span line)
+{
+#ifdef __SSE2__ /* the names of most fields are shorter than a block */
+    if (line.len + 2 >= BLOCK_BYTES) {
+        const __m128i is_colon = _mm_cmpeq_epi8(block_at(line.data), _mm_set1_epi8(':'));
+        const unsigned colons = (unsigned)_mm_movemask_epi8(is_colon);
+        if (colons != 0) {
+            return (size_t)__builtin_ctz(colons);
+        }
+    }
+#endif
+    return span_find(line, ':');
 }

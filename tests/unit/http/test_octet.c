@@ -37,6 +37,28 @@ START_TEST(hex_digits_have_their_value_in_either_case)
 }
 END_TEST
 
+/* Lines of @len octets in memory of their own, with colons from @first on; @first == @len: none. */
+static void check_colon(size_t len, size_t first)
+{
+    char *line = malloc(len + 2);
+    ck_assert_ptr_nonnull(line);
+    memset(line, 'a', len);
+    memset(line + first, ':', len - first);
+    memcpy(line + len, "\r\n", 2);
+    ck_assert_uint_eq(octet_find_colon(span_of(line, len)), first);
+    free(line);
+}
+
+START_TEST(the_first_colon_of_a_line_is_found)
+{
+    for (size_t len = 0; len <= 40; len++) {
+        for (size_t first = 0; first <= len; first++) {
+            check_colon(len, first);
+        }
+    }
+}
+END_TEST
+
 static Suite *octet_suite(void)
 {
     Suite *suite = suite_create("http/octet");
@@ -44,6 +66,7 @@ static Suite *octet_suite(void)
     TCase *classes = tcase_create("classes");
     tcase_add_test(classes, each_class_is_what_its_rfc_lists);
     tcase_add_test(classes, hex_digits_have_their_value_in_either_case);
+    tcase_add_test(classes, the_first_colon_of_a_line_is_found);
     suite_add_tcase(suite, classes);
 
     return suite;
