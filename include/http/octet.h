@@ -34,6 +34,10 @@ size_t octet_skip_values(const char *data, size_t at, size_t end);
  * too. */
 size_t octet_find_colon(struct span line);
 
+/* Whether the first @n octets of @line, at least one, are letters of ASCII and hyphens, as in the
+ * names of most fields. False also if this cannot be told quickly. Reads as octet_find_colon(). */
+bool octet_are_letters(struct span line, size_t n);
+
 /* The value of a HEXDIG; only for octets of that class. */
 static inline unsigned octet_hex_value(char octet)
 {

@@ -161,7 +161,9 @@ static bool read_field(struct field *field)
     field->is_line = value == colon + 2 && colon[1] == ' ' && end == line.data + line.len;
     field->id = field_identify(field->name);
     field->hop_by_hop = field_is_hop_by_hop(field->id);
-    return field->id != FIELD_OTHER || field_is_token(field->name); /* a known name is a token */
+    /* A known name is a token, and so are letters and hyphens. */
+    return field->id != FIELD_OTHER || octet_are_letters(line, name_len) ||
+           field_is_token(field->name);
 }
 
 /* Whether there is a tab in the white space behind @value, which ends in CR. */

@@ -92,3 +92,22 @@ size_t octet_find_colon(struct span line)
 #endif
     return span_find(line, ':');
 }
+
+bool octet_are_letters(struct span line, size_t n)
+{
+#ifdef __SSE2__
+    if (n > 0 && n <= BLOCK_BYTES && line.len + 2 >= BLOCK_BYTES) {
+        const __m128i block = block_at(line.data);
+        const __m128i lower = _mm_or_si128(block, _mm_set1_epi8(0x20));
+        const __m128i in_alphabet = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
+        const __m128i is_letter =
+            _mm_cmpeq_epi8(_mm_min_epu8(in_alphabet, _mm_set1_epi8('z' - 'a')), in_alphabet);
+        const __m128i is_hyphen = _mm_cmpeq_epi8(block, _mm_set1_epi8('-'));
+        const unsigned good = (unsigned)_mm_movemask_epi8(_mm_or_si128(is_letter, is_hyphen));
+        const unsigned wanted = (1U << n) - 1;
+        return (good & wanted) == wanted;
+    }
+#endif
+    (void)line, (void)n;
+    return false;
+}

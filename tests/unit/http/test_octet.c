@@ -59,6 +59,46 @@ START_TEST(the_first_colon_of_a_line_is_found)
 }
 END_TEST
 
+/* Whether the first @n octets of a line of @len, which has @octet at @at and letters elsewhere, are
+ * said to be letters. */
+static bool are_letters(size_t len, size_t n, size_t at, unsigned octet)
+{
+    char *line = malloc(len + 2);
+    ck_assert_ptr_nonnull(line);
+    memset(line, 'q', len);
+    line[at] = (char)octet;
+    memcpy(line + len, "\r\n", 2);
+    const bool result = octet_are_letters(span_of(line, len), n);
+    free(line);
+    return result;
+}
+
+START_TEST(names_of_letters_and_hyphens_are_told_from_others)
+{
+    for (size_t n = 1; n <= 16; n++) {
+        for (size_t at = 0; at <= n; at++) {
+            for (unsigned octet = 0; octet < 256; octet++) {
+                const bool is_letter = is_in("ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "abcdefghijklmnopqrstuvwxyz-",
+                                             octet);
+#ifdef __SSE2__
+                ck_assert_int_eq(are_letters(20, n, at, octet), at == n || is_letter);
+#endif
+                ck_assert(at == n || is_letter || !are_letters(20, n, at, octet));
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(where_letters_cannot_be_told_quickly_the_answer_is_no)
+{
+    ck_assert(!are_letters(20, 0, 0, 'a'));
+    ck_assert(!are_letters(20, 17, 0, 'a'));
+    ck_assert(!are_letters(13, 4, 0, 'a'));
+}
+END_TEST
+
 static Suite *octet_suite(void)
 {
     Suite *suite = suite_create("http/octet");
@@ -67,6 +107,8 @@ static Suite *octet_suite(void)
     tcase_add_test(classes, each_class_is_what_its_rfc_lists);
     tcase_add_test(classes, hex_digits_have_their_value_in_either_case);
     tcase_add_test(classes, the_first_colon_of_a_line_is_found);
+    tcase_add_test(classes, names_of_letters_and_hyphens_are_told_from_others);
+    tcase_add_test(classes, where_letters_cannot_be_told_quickly_the_answer_is_no);
     suite_add_tcase(suite, classes);
 
     return suite;
