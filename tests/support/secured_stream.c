@@ -118,11 +118,11 @@ static void make_server(void)
 
 /* --- the client --- */
 
-void open_stream_of(int type, const struct stream_handler *handler)
+void open_stream_of(const struct stream_handler *handler)
 {
     int fds[2];
     const int small = SMALL_BUFFER;
-    ck_assert_int_eq(socketpair(AF_UNIX, type | SOCK_NONBLOCK, 0, fds), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     peer = fds[1];
     ck_assert_int_eq(stream_open(&stream, loop, fds[0], handler, &n_readable), STATUS_OK);
@@ -131,9 +131,9 @@ void open_stream_of(int type, const struct stream_handler *handler)
     n_done = 0;
 }
 
-void open_stream(int type)
+void open_stream(void)
 {
-    open_stream_of(type, &HANDLER);
+    open_stream_of(&HANDLER);
 }
 
 void new_client(const char *name)
@@ -162,7 +162,7 @@ void set_up(void)
     n_drained = 0;
     n_hellos = 0;
     takes_hello = true;
-    open_stream(SOCK_STREAM);
+    open_stream();
     new_client("one.test");
 }
 
@@ -201,7 +201,7 @@ void reconnect(const char *name)
 {
     stream_close(&stream);
     close(peer);
-    open_stream(SOCK_STREAM);
+    open_stream();
     new_client(name);
 }
 

@@ -46,9 +46,9 @@ extern SSL *client;
 
 void set_up(void);
 void tear_down(void);
-/* A new pair of sockets of a type, as SOCK_STREAM, with the server's handshake begun. */
-void open_stream_of(int type, const struct stream_handler *handler);
-void open_stream(int type);
+/* A new pair of sockets, with the server's handshake begun. */
+void open_stream_of(const struct stream_handler *handler);
+void open_stream(void);
 /* @name: of the server; NULL: none. */
 void new_client(const char *name);
 /* Close all, and begin anew. */

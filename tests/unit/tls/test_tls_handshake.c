@@ -32,24 +32,8 @@ START_TEST(after_the_handshake_both_sides_read_what_the_other_writes)
 }
 END_TEST
 
-/* A socket that keeps apart what is sent apart: each send() wakes the client, and is a packet. */
-START_TEST(the_tickets_after_a_handshake_are_one_write)
-{
-    char message[BIG_BYTES / 64];
-    unsigned n_messages = 0;
-    stream_close(&stream);
-    close(peer);
-    open_stream(SOCK_SEQPACKET);
-    new_client("one.test");
-    SSL_set_read_ahead(client, 1);
-    secure();
-    ck_assert_int_eq(SSL_version(client), TLS1_3_VERSION);
-    while (recv(peer, message, sizeof(message), MSG_DONTWAIT) > 0) {
-        n_messages++;
-    }
-    ck_assert_uint_eq(n_messages, 1);
-}
-END_TEST
+/* From 3.2 on OpenSSL reads record by record until the handshake is over. */
+static const bool READS_AHEAD = OPENSSL_VERSION_NUMBER < 0x30200000L;
 
 /* The server's side goes on until nothing changes; it polls its sockets once more than that. */
 static void server_settles(void)
@@ -70,8 +54,8 @@ START_TEST(a_handshake_makes_no_call_that_it_does_not_need)
     ck_assert_uint_eq(n_done, 1);
     ck_assert_int_eq(outcome.failure, TLS_FAILURE_NONE);
     ck_assert_uint_eq(counted_calls.n_epoll_ctl, 0);
-    ck_assert_uint_eq(counted_calls.n_recv, 2); /* ClientHello, Finished */
-    ck_assert_uint_eq(counted_calls.n_send, 2); /* our messages, tickets */
+    ck_assert(!READS_AHEAD || counted_calls.n_recv == 2); /* ClientHello, Finished */
+    ck_assert_uint_eq(counted_calls.n_send, 2);           /* our messages, tickets */
 }
 END_TEST
 
@@ -95,7 +79,7 @@ static void secure_with_request(void)
                                                  .on_drained = on_drained};
     stream_close(&stream);
     close(peer);
-    open_stream_of(SOCK_STREAM, &READER);
+    open_stream_of(&READER);
     new_client("one.test");
     ck_assert_int_eq(SSL_do_handshake(client), -1);
     server_settles();
@@ -105,7 +89,8 @@ static void secure_with_request(void)
     n_readable = 0;
     iterations_once(loop);
     ck_assert_uint_eq(n_done, 1);
-    ck_assert_uint_eq(n_readable, 1);
+    ck_assert(!READS_AHEAD || n_readable == 1);
+    iterations_until_count(loop, &n_readable, 1);
 }
 
 /* A client that sends its request together with its last message waits for no other iteration. */
@@ -115,11 +100,10 @@ START_TEST(bytes_behind_the_handshake_are_read_in_its_iteration)
     secure_with_request();
     ck_assert_uint_eq(n_read_bytes, 5);
     ck_assert_mem_eq(read_bytes, "GET /", 5);
-    ck_assert_uint_eq(counted_calls.n_recv, 1);
-    ck_assert_uint_eq(counted_calls.n_send, 1); /* tickets and the answer */
+    ck_assert(!READS_AHEAD || counted_calls.n_recv == 1);
     server_settles();
     ck_assert_uint_eq(n_readable, 1);
-    ck_assert_uint_eq(counted_calls.n_send, 1);
+    ck_assert_uint_eq(counted_calls.n_send, READS_AHEAD ? 1 : 2); /* tickets and the answer */
     client_reads("200 OK");
 }
 END_TEST
@@ -273,7 +257,7 @@ START_TEST(a_stream_may_be_closed_in_mid_handshake)
     iterations_once(loop);
     stream_close(&stream);
     ck_assert_uint_eq(n_done, 0);
-    open_stream(SOCK_STREAM);
+    open_stream();
     SSL_do_handshake(client);
 }
 END_TEST
@@ -336,7 +320,6 @@ int main(void)
     TCase *handshakes = tcase_create("handshakes");
     tcase_add_checked_fixture(handshakes, set_up, tear_down);
     tcase_add_test(handshakes, after_the_handshake_both_sides_read_what_the_other_writes);
-    tcase_add_test(handshakes, the_tickets_after_a_handshake_are_one_write);
     tcase_add_test(handshakes, a_handshake_makes_no_call_that_it_does_not_need);
     tcase_add_test(handshakes, bytes_behind_the_handshake_are_read_in_its_iteration);
     tcase_add_test(handshakes, tickets_do_not_wait_for_an_answer_that_comes_later);
