@@ -13,6 +13,7 @@
 #include "store/store.h"
 #include "store/store_meters.h"
 
+struct client_calls;
 struct loop;
 
 /* --- coalesce_store --- */
@@ -42,6 +43,9 @@ MUST_USE enum status coalesce_store_new(struct loop *loop, struct store *below,
  * these calls, CLIENT_CALLS_FREE are counted to no client, whoever makes them: where few calls are
  * in flight nothing need be counted.
  *
+ * A call ends with its decision. If that is cancelled, the call ends with the reply, the loss of
+ * the link, or the deadline, as if the client had waited for it.
+ *
  * A decision that joins a call of others does not wait. A decision that finds CLIENT_WAITERS_MAX
  * waiters, or has waited for CLIENT_WAIT_US, gets STATUS_CROWDED: nothing was asked, so it is no
  * failure of the store below. The time of waiting counts towards no other deadline. Decisions
@@ -54,15 +58,23 @@ enum {
     CLIENT_WAIT_US = 1000 * 1000,
 };
 
-/* Makes the store that counts calls, over @below, which it owns, for @loop's thread.
- * STATUS_NO_MEMORY: nothing is owned. */
-MUST_USE enum status call_counter_new(struct loop *loop, struct store *below, struct store **store);
+/* The calls in flight of each client, counted by the stores of one worker: those made below, and
+ * the Redis stores that have them in their options. Freed when the owner and the last of these
+ * stores have left. NULL: no memory. */
+MUST_USE struct client_calls *client_calls_new(struct loop *loop);
 
-/* Makes the store that lets decisions wait, over @below, which it owns. @call_counter is @below or
- * lies under it. The store counts in @meters, borrowed; NULL: nowhere. STATUS_NO_MEMORY: nothing is
+/* For the owner, and for stores. NULL is a no-op. */
+void client_calls_leave(struct client_calls *calls);
+
+/* Makes the store that counts calls, over @below, which it owns. STATUS_NO_MEMORY: nothing is
  * owned. */
-MUST_USE enum status client_queue_new(struct loop *loop, struct store *below,
-                                      struct store *call_counter,
+MUST_USE enum status call_counter_new(struct client_calls *calls, struct store *below,
+                                      struct store **store);
+
+/* Makes the store that lets decisions wait, over @below, which it owns. The store that counts in
+ * @calls is @below or lies under it. The store counts in @meters, borrowed; NULL: nowhere.
+ * STATUS_NO_MEMORY: nothing is owned. */
+MUST_USE enum status client_queue_new(struct client_calls *calls, struct store *below,
                                       struct client_queue_meters *meters, struct store **store);
 
 /* --- denial_cache --- */

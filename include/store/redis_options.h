@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "store/charge.h"
 
+struct client_calls;
 struct limit;
 struct redis_process;
 struct redis_tls;
@@ -54,6 +55,8 @@ struct redis_store_options {
     struct store_meters *meters; /* borrowed, and outlives the store; NULL: nothing is counted */
     /* State shared with the other stores of this process; borrowed. NULL: nothing is shared. */
     struct redis_process *process;
+    /* Counts what Redis still has of cancelled decisions. NULL: nothing does. */
+    struct client_calls *calls;
 };
 
 struct redis_cluster_options {

@@ -13,6 +13,7 @@ import pytest
 
 from harness import message
 from harness.admin import Admin, addresses
+from harness.http2 import Http2Client
 from harness.rush import N_CONNECTIONS, ask_all_at_once
 from harness.wait import rest_of_window, until
 
@@ -386,6 +387,44 @@ def test_clients_of_a_trusted_proxy_are_told_apart(start, start_redis):
         assert {line["status"] for line in proxy.lines_of("/flood", 6)} == {"503"}
     assert {client.read().status for client in clients + nameless} == {204}
     assert {client.read().status for client in flood} == {503}
+
+
+@pytest.mark.parametrize("kind", ["one", "cluster"])
+def test_a_client_that_resets_its_requests_has_no_more_calls_in_flight(start, start_redis, start_cluster, kind):
+    """Redis has the calls still: what their client sends meanwhile waits for its turn."""
+    if kind == "one":
+        redis = start_redis()
+        url, nodes = redis.url, [redis]
+    else:
+        cluster = start_cluster(n_replicas=0)
+        url, nodes = cluster.url, cluster.nodes
+    proxy = wait_for_links(start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        workers: 1
+        admin: 127.0.0.1:0
+        store: {{redis: '{url}', deadline: 1m, on_failure: deny}}
+        limits: {{own: {{key: header.x-key, algorithm: sliding_log, rate: 1000/day, charge_on: [401]}}}}
+        routes: [{{limits: [own], respond: {{status: 204}}}}]
+    """), len(nodes))
+    if kind == "cluster":
+        until(lambda: f'msg="map of the cluster" owners={len(nodes)} slots=16384' in proxy.stderr(), "the map")
+    n_sent = 3 * N_CALLS
+    with contextlib.ExitStack() as stack:
+        for node in nodes:
+            stack.enter_context(paused(node))
+        with Http2Client(proxy.address) as flood:
+            for i in range(n_sent):
+                flood.reset(flood.begin(path="/flood", more=[("x-key", str(i))]))
+            proxy.lines_of("/flood", n_sent)
+            same = proxy.send(get("/same"))
+            other = proxy.connect(source="127.0.0.2")
+            other.send(get("/other"))
+            assert same.is_quiet(0.02)
+    assert {same.read().status, other.read().status} == {204}
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    assert f"\nsluice_client_queue_waits_total {n_sent - 16 + 1}\n" in page
+    calls = re.findall(r'\nsluice_store_calls_total\{node="[^"]*"\} (\d+)', page)
+    assert sum(map(int, calls)) == 16 + 2
 
 
 def test_what_waits_for_its_turn_is_decided_by_redis(start, start_redis):

@@ -287,22 +287,22 @@ enum status stores_sync(struct store_plan *plan, struct loop *loop,
 
 /* Lay over *@store, which is freed on failure, what spares it calls and shares it fairly. */
 static enum status add_layers(const struct store_plan *plan, struct loop *loop,
-                              struct store_meters *meters, struct store **store)
+                              struct client_calls *calls, struct store_meters *meters,
+                              struct store **store)
 {
     const struct store_section *section = &plan->section;
     const struct denial_cache_options options = {
         .meters = meters != NULL ? &meters->denial_cache : NULL,
         .n_forgets = &plan->stores->redis.n_forgets,
     };
-    enum status status = call_counter_new(loop, *store, store);
-    struct store *const call_counter = *store;
+    enum status status = call_counter_new(calls, *store, store);
     if (status == STATUS_OK && section->coalesce) {
         status = coalesce_store_new(loop, *store, section->deadline_us,
                                     meters != NULL ? &meters->coalesce : NULL, store);
     }
     if (status == STATUS_OK) {
-        status = client_queue_new(loop, *store, call_counter,
-                                  meters != NULL ? &meters->client_queue : NULL, store);
+        status =
+            client_queue_new(calls, *store, meters != NULL ? &meters->client_queue : NULL, store);
     }
     if (status == STATUS_OK && section->denial_cache) {
         status = denial_cache_new(*store, &options, store);
@@ -310,6 +310,22 @@ static enum status add_layers(const struct store_plan *plan, struct loop *loop,
     if (status != STATUS_OK) {
         store_free(*store);
     }
+    return status;
+}
+
+/* The shared store, with what lies over it but the fallback. */
+static enum status make_layered(const struct store_plan *plan, struct loop *loop,
+                                struct redis_store_options *options, struct store **store)
+{
+    options->calls = client_calls_new(loop);
+    if (options->calls == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    enum status status = make_shared(&plan->section, loop, options, store);
+    if (status == STATUS_OK) {
+        status = add_layers(plan, loop, options->calls, options->meters, store);
+    }
+    client_calls_leave(options->calls);
     return status;
 }
 
@@ -328,10 +344,7 @@ enum status stores_make(struct store_plan *plan, const struct policy *policy, st
     options.process = &stores->redis;
     options.meters = meters;
     struct store *redis;
-    enum status status = make_shared(section, loop, &options, &redis);
-    if (status == STATUS_OK) {
-        status = add_layers(plan, loop, meters, &redis);
-    }
+    enum status status = make_layered(plan, loop, &options, &redis);
     if (status == STATUS_OK) {
         const struct fallback_store_options fallback = {
             .shared = redis,

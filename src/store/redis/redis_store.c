@@ -14,7 +14,9 @@
  *   another error, a malformed reply            see the table of store/redis_fault.h
  *   the link is lost                            answered with the fault of the link
  * Charges of a lost or late call stay: a call is sent again only after NOSCRIPT or a lost
- * CL.THROTTLE. A slot that a late or cancelled call took is released when its reply comes. */
+ * CL.THROTTLE. A slot that a late or cancelled call took is released when its reply comes.
+ * A cancelled call is counted to its client until the reply, the loss of the link or the deadline:
+ * a client that leaves has no more calls in flight than one that waits. */
 
 #include "store/redis_store.h"
 
@@ -26,6 +28,7 @@
 #include "base/memory.h"
 #include "limit/limit.h"
 #include "net/loop.h"
+#include "store/client_calls.h"
 #include "store/redis/redis_connection.h"
 #include "store/redis/redis_reply.h"
 #include "store/redis/redis_store_inner.h"
@@ -84,6 +87,7 @@ static void answer(struct redis_ticket *ticket, enum redis_fault fault)
 /* The decision of @ticket ends before its reply: record in @ticket which slots its call takes. */
 static void abandon(struct redis_ticket *ticket)
 {
+    ticket->client = NULL;
     const struct decision *decision = ticket->decision;
     struct redis_store *store = ticket->store;
     struct settlement releases[LIMITS_PER_ROUTE_MAX];
@@ -106,6 +110,29 @@ static void abandon(struct redis_ticket *ticket)
     }
 }
 
+/* Count the call of @ticket, whose decision is cancelled, to its client. */
+static void begin_client_call(struct redis_ticket *ticket)
+{
+    struct redis_store *store = ticket->store;
+    const struct address *client = &ticket->decision->client;
+    if (store->options.calls != NULL && client->family != ADDRESS_NONE) {
+        ticket->client = client_calls_begin(store->options.calls, client);
+    }
+    if (ticket->client == NULL) {
+        timeout_disarm(&ticket->deadline);
+    } else if (store->is_node) {
+        timeout_arm(&ticket->deadline, &store->deadlines, clock_monotonic_us());
+    }
+}
+
+static void end_client_call(struct redis_ticket *ticket)
+{
+    if (ticket->client != NULL) {
+        client_calls_end(ticket->store->options.calls, ticket->client);
+        ticket->client = NULL;
+    }
+}
+
 /* The late reply to an abandoned request, or NULL: its result is unknown. Slots that it took are
  * released if it was admitted. */
 static void end_abandoned(struct redis_ticket *ticket, const struct redis_reply *reply)
@@ -116,6 +143,8 @@ static void end_abandoned(struct redis_ticket *ticket, const struct redis_reply 
     store->counters.n_late_replies += reply != NULL;
     counter_add(&store->meters->late_replies, reply != NULL);
     store->n_releases_owed -= ticket->release != NULL;
+    timeout_disarm(&ticket->deadline);
+    end_client_call(ticket);
     if (admitted && ticket->release != NULL) {
         redis_settlement_send(store, ticket->release);
     } else {
@@ -140,7 +169,12 @@ static void expire(struct redis_ticket *ticket)
 
 static void on_deadline(struct timeout *timeout)
 {
-    expire(CONTAINER_OF(timeout, struct redis_ticket, deadline));
+    struct redis_ticket *ticket = CONTAINER_OF(timeout, struct redis_ticket, deadline);
+    if (ticket->decision == NULL) {
+        end_client_call(ticket);
+    } else {
+        expire(ticket);
+    }
 }
 
 void redis_store_expire(struct decision *decision)
@@ -356,15 +390,15 @@ static void cancel(struct store *store, struct decision *decision)
 {
     struct redis_store *redis = redis_store_of(store);
     struct redis_ticket *ticket = decision->frames[decision->n_frames - 1].state;
-    const bool was_sent = list_is_empty(&ticket->node);
-    if (was_sent) {
-        redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
-        abandon(ticket);
-    }
-    detach(ticket);
-    if (!was_sent) {
+    if (!list_is_empty(&ticket->node)) {
+        detach(ticket); /* never sent */
         give_back(ticket);
+        return;
     }
+    redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
+    abandon(ticket);
+    begin_client_call(ticket);
+    ticket->decision = NULL;
 }
 
 static bool takes_identical(const struct store *store, const struct decision *decision)
@@ -462,6 +496,7 @@ static void free_redis(struct store *store)
     timeout_queue_close(&redis->deadlines);
     pool_close(&redis->tickets);
     redis_command_close(&redis->command);
+    client_calls_leave(redis->options.calls);
     free(redis);
 }
 
@@ -531,6 +566,9 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->options = *options;
     redis->meters = find_meters(redis);
     redis->loop = loop;
+    if (options->calls != NULL) {
+        client_calls_join(options->calls);
+    }
     redis->answer_us = redis_operation_answer_us(options->deadline_us);
     list_init(&redis->operations);
     list_init(&redis->waiting);
@@ -543,6 +581,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
         }
     }
     if (status != STATUS_OK) {
+        client_calls_leave(options->calls);
         free(redis);
         return status;
     }

@@ -111,6 +111,7 @@ struct redis_ticket {
     bool is_trial;    /* it is the trial of the breaker */
     /* Of an abandoned request: releases the slots that it takes if it is admitted. */
     struct redis_settlement *release;
+    struct client *client; /* of one that is cancelled: its call is counted here; NULL: nowhere */
 };
 
 static inline struct redis_store *redis_store_of(struct store *store)

@@ -50,18 +50,20 @@ static void open_stores(bool coalesces)
 {
     const struct limit_spec spec = {
         .algorithm = &token_bucket_algorithm, .rate = 1000, .burst = 1000, .period_us = 60000000};
-    struct store *counter;
+    struct client_calls *calls;
     limit = (struct limit){.name = SPAN("limit")};
     ck_assert_ptr_null(limit_init(&limit, &spec));
     loop = iterations_new_loop();
     scripted_store_init(&below);
     meters = (struct client_queue_meters){0};
-    ck_assert_int_eq(call_counter_new(loop, &below.store, &counter), STATUS_OK);
-    store = counter;
+    calls = client_calls_new(loop);
+    ck_assert_ptr_nonnull(calls);
+    ck_assert_int_eq(call_counter_new(calls, &below.store, &store), STATUS_OK);
     if (coalesces) {
-        ck_assert_int_eq(coalesce_store_new(loop, counter, DEADLINE_US, NULL, &store), STATUS_OK);
+        ck_assert_int_eq(coalesce_store_new(loop, store, DEADLINE_US, NULL, &store), STATUS_OK);
     }
-    ck_assert_int_eq(client_queue_new(loop, store, counter, &meters, &store), STATUS_OK);
+    ck_assert_int_eq(client_queue_new(calls, store, &meters, &store), STATUS_OK);
+    client_calls_leave(calls);
     memset(questions, 0, sizeof(questions));
     n_answers = 0;
     ck_assert(address_parse(SPAN("192.0.2.1"), &clients[0]));
