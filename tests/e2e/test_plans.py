@@ -249,12 +249,14 @@ def test_a_body_that_makes_no_sense_is_refused_with_a_reason(open_proxies, value
 # --- tokens ---
 
 
-def test_a_claim_names_the_plan(start):
+@pytest.mark.parametrize("limits", ["a", "ample, a"])  # behind one with the same key, which both read once
+def test_a_claim_names_the_plan(start, limits):
     proxy = start(f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', audience: api}}}}\n"
                   "workers: 1\n"
                   "limits:\n"
+                  "  ample: {key: client.ip, rate: 1000/hour}\n"
                   "  a: {key: client.ip, rate: 3/hour, plans: {gold: 7/hour, all: none}, plan: jwt.plan}\n"
-                  "routes: [{limits: [a], jwt: {required: false}, respond: {status: 204}}]\n")
+                  f"routes: [{{limits: [{limits}], jwt: {{required: false}}, respond: {{status: 204}}}}]\n")
 
     def statuses(plan, n):
         fields = bearer(hs256(claims(plan=plan))) if plan else []

@@ -42,6 +42,14 @@ static void add_charge(const struct preparation *preparation, const struct limit
     }
 }
 
+/* Whether the rule judges only when the token has been verified: it reads claims, or one of them
+ * may name its plan. */
+static bool awaits_token(const struct limit_rule *rule, const struct request_view *request)
+{
+    return UNLIKELY(request->is_token_refused) &&
+           (rule->reads_token || (request->is_token_unread && rule->has_plan_of_token));
+}
+
 enum rule_outcome admission_read_key(const struct limit_rule *rule,
                                      const struct request_view *request, struct span secret,
                                      size_t i, size_t *n, struct text *key)
@@ -50,8 +58,7 @@ enum rule_outcome admission_read_key(const struct limit_rule *rule,
     if (is_excepted(rule, request)) {
         return RULE_EXCEPTS;
     }
-    if (UNLIKELY(request->is_token_refused) &&
-        (rule->reads_token || (request->is_token_unread && rule->has_plan_of_token))) {
+    if (awaits_token(rule, request)) {
         return RULE_SKIPS;
     }
     switch (key_read_nth(&rule->key, rule->missing, request, secret, i, n, key)) {
@@ -126,7 +133,7 @@ static enum rule_outcome take_key(const struct preparation *preparation,
     struct text text = text_of(buffer, sizeof(buffer));
     *n = 1;
     *key = known_key(preparation->admission, rule);
-    if (key->data != NULL) {
+    if (key->data != NULL && !awaits_token(rule, preparation->request)) {
         return is_excepted(rule, preparation->request) ? RULE_EXCEPTS : RULE_JUDGES;
     }
     const enum rule_outcome outcome = admission_read_key(
