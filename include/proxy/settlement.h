@@ -47,6 +47,10 @@ void settlement_lend(struct admission *admission, struct charge *charges, struct
  * the request's answer. */
 void settlement_retake(struct admission *admission, const struct decision *second);
 
+/* Which charges are given back if the decision, which is pending, is cancelled and makes them
+ * nevertheless: as bits, for decision.returned. Not slots, which every store gives back. */
+uint32_t settlement_returned(const struct admission *admission, const struct outcome *outcome);
+
 /* The request is denied after all: give back what was charged, but by limits that charge what is
  * denied, and release all slots. */
 void settlement_undo(struct admission *admission, struct store *store);

@@ -48,6 +48,8 @@ struct decision {
     struct charge *charges; /* owned by the caller, judged together; no two share limit and key */
     size_t n_charges;       /* 1 … LIMITS_PER_ROUTE_MAX */
     enum decision_aim aim;
+    /* For store_cancel(): bit i: charge i is given back if it is made nevertheless. */
+    uint32_t returned;
     uint64_t now_us; /* time of the request, monotonic; 0: a store that needs it reads the clock */
     /* Who asks, so that one client does not delay the decisions of others. ADDRESS_NONE: not known,
      * or many clients are behind it. */

@@ -108,7 +108,7 @@ bool store_takes_identical(const struct store *store, const struct decision *dec
 bool store_joins(struct store *store, const struct decision *decision);
 
 /* Cancels a pending decision: on_answer is not called, and the memory of @decision may be reused at
- * once. A charge that the store still makes stays. */
+ * once. A charge that the store still makes stays, unless decision->returned names it. */
 void store_cancel(struct decision *decision);
 
 /* For stores: cancels @decision in the stores below, and keeps the first @n_frames frames. */

@@ -427,6 +427,34 @@ def test_a_client_that_resets_its_requests_has_no_more_calls_in_flight(start, st
     assert sum(map(int, calls)) == 16 + 2
 
 
+@pytest.mark.parametrize("kind", ["one", "cluster"])
+@pytest.mark.parametrize("limit", ["fixed_window, align: first", "sliding_log", "sliding_window", "token_bucket"])
+@pytest.mark.parametrize("more", ["", ", coalesce: false"])
+def test_what_is_reset_before_redis_answers_gets_back_what_charge_on_took(start, start_redis, start_cluster, kind,
+                                                                          limit, more):
+    redis = start_redis() if kind == "one" else start_cluster(n_masters=3, n_replicas=0)
+    nodes = [redis] if kind == "one" else redis.nodes
+    proxy = wait_for_links(start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        workers: 1
+        store: {{redis: '{redis.url}', deadline: 1m, on_failure: deny{more}}}
+        limits: {{shared: {{key: route, algorithm: {limit}, rate: 20/day, charge_on: [204]}}}}
+        routes: [{{limits: [shared], respond: {{status: 204}}}}]
+    """), len(nodes))
+    if kind == "cluster":
+        until(lambda: f'msg="map of the cluster" owners={len(nodes)} slots=16384' in proxy.stderr(), "the map")
+    with contextlib.ExitStack() as stack:
+        for node in nodes:
+            stack.enter_context(paused(node))
+        with Http2Client(proxy.address) as flood:
+            for _ in range(12):
+                flood.reset(flood.begin(path="/flood"))
+            proxy.lines_of("/flood", 12)
+    assert [proxy.ask(path="/first").status for _ in range(2)] == [204] * 2  # behind what is given back
+    statuses = [proxy.ask(path="/others").status for _ in range(19)]
+    assert statuses == [204] * 18 + [429]
+
+
 def test_what_waits_for_its_turn_is_decided_by_redis(start, start_redis):
     redis = start_redis()
     proxy = start_keyed(start, redis)

@@ -231,6 +231,14 @@ static void settle(struct exchange *exchange, uint64_t now_us)
     list_remove(&exchange->slots.node);
 }
 
+static void cancel_decision(struct exchange *exchange)
+{
+    const struct outcome outcome = outcome_of(exchange);
+    struct decision *decision = &exchange->admission.decision;
+    decision->returned = settlement_returned(&exchange->admission, &outcome);
+    store_cancel(decision);
+}
+
 void exchange_settle_costs(struct exchange *exchange)
 {
     const struct outcome outcome = outcome_of(exchange);
@@ -257,7 +265,7 @@ static void end(struct exchange *exchange, uint64_t now_us)
         exchange_drop_loan(exchange);
     }
     if (exchange->is_decision_pending) {
-        store_cancel(&exchange->admission.decision);
+        cancel_decision(exchange);
     } else if (exchange->admission.decision.n_charges > 0) {
         settle(exchange, now_us);
     }

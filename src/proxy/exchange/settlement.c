@@ -184,6 +184,18 @@ void settlement_retake(struct admission *admission, const struct decision *secon
     }
 }
 
+uint32_t settlement_returned(const struct admission *admission, const struct outcome *outcome)
+{
+    uint32_t returned = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        const bool is_returned =
+            charge->slot == 0 && charge->cost > 0 && final_cost(admission, i, outcome) == 0;
+        returned |= (uint32_t)is_returned << i;
+    }
+    return returned;
+}
+
 void settlement_undo(struct admission *admission, struct store *store)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];

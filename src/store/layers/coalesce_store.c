@@ -51,6 +51,7 @@ struct coalesce_store {
      * clients cannot choose requests that collide. */
     struct hash_key key;
     size_t n_batches;
+    size_t n_returns_owed;            /* cancelled waiters in a call, with charges to give back */
     struct list buckets[BATCHES_MAX]; /* of struct batch */
 };
 
@@ -59,6 +60,7 @@ struct waiter {
     struct batch *batch;       /* NULL: it was split off, and is sent by itself */
     struct decision *decision; /* NULL: cancelled or timed out */
     size_t n_frames;           /* of decision; the last one is the coalescing store's */
+    uint32_t returned;         /* if that is NULL: its charges that are given back, as bits */
     struct timeout deadline;   /* from its arrival; not armed for the first of a batch */
     struct list node;          /* in its batch's in_batch or waiting */
     bool is_in_batch;
@@ -78,7 +80,9 @@ struct batch {
     struct decision call;   /* over the batch's own copy of the charges */
     struct list in_batch;   /* of struct waiter: in the current call */
     struct list waiting;    /* of struct waiter: for the next call */
-    struct list *answered;  /* the latest waiter in in_batch that has its verdicts */
+    bool returns;           /* charges of cancelled waiters are to be given back: n_returned */
+    uint32_t n_returned[LIMITS_PER_ROUTE_MAX]; /* waiters, by charge */
+    struct list *answered; /* the latest waiter in in_batch that has its verdicts */
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];
     char keys[KEYS_BYTES_MAX];
@@ -226,6 +230,7 @@ static void on_deadline(struct timeout *timeout)
     struct decision *decision = waiter->decision;
     if (waiter->is_in_batch) {
         waiter->decision = NULL;
+        waiter->returned = 0;
     } else {
         store_cancel_below(decision, waiter->n_frames);
         forget_waiter(coalesce_store_of(decision->frames[waiter->n_frames - 1].store), waiter);
@@ -272,13 +277,51 @@ static void report_call(struct decision *decision, const struct decision *call)
     decision->fault = call->fault;
 }
 
+/* A request of @call is decided whose waiter was cancelled. */
+static void note_returned(struct batch *batch, const struct waiter *waiter,
+                          const struct decision *call)
+{
+    for (size_t k = 0; k < call->n_charges; k++) {
+        if (call->charges[k].charged && (waiter->returned >> k & 1) != 0) {
+            if (!batch->returns) {
+                memset(batch->n_returned, 0, sizeof(batch->n_returned));
+                batch->returns = true;
+            }
+            batch->n_returned[k]++;
+        }
+    }
+}
+
+/* All are decided at one time, so one settlement is enough for what they have in common. */
+static void give_back(struct batch *batch)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t k = 0; k < batch->call.n_charges; k++) {
+        const struct charge *charge = &batch->charges[k];
+        if (batch->n_returned[k] > 0) {
+            settlements[n++] = (struct settlement){
+                .limit = charge->limit,
+                .key = charge->key,
+                .kind = SETTLE_COST,
+                .delta = -(int64_t)charge->cost * batch->n_returned[k],
+                .charged_at_us = charge->charged_at_us,
+                .source = DECISION_REDIS,
+            };
+        }
+    }
+    store_settle(batch->store->store.below, settlements, n);
+}
+
 /* Request @i of @call has its verdicts. */
 static void on_each(struct decision *call, size_t i)
 {
     struct batch *batch = call->context;
+    batch->returns = batch->returns && i > 0; /* not those of a call that was sent again */
     batch->answered = (i == 0 ? &batch->in_batch : batch->answered)->next;
     struct decision *decision = waiter_of(batch->answered)->decision;
     if (decision == NULL) {
+        note_returned(batch, waiter_of(batch->answered), call);
         return;
     }
     decision->allowed = call->allowed;
@@ -289,13 +332,25 @@ static void on_each(struct decision *call, size_t i)
     }
 }
 
+/* Frees @waiter, which was cancelled or timed out. */
+static void drop_waiter(struct coalesce_store *store, struct waiter *waiter)
+{
+    store->n_returns_owed -= waiter->returned != 0;
+    forget_waiter(store, waiter);
+}
+
 static void answer_batch(struct batch *batch)
 {
+    if (UNLIKELY(batch->returns) && batch->call.status == STATUS_OK) {
+        give_back(batch);
+    }
     while (!list_is_empty(&batch->in_batch)) {
         struct waiter *waiter = waiter_of(batch->in_batch.next);
         struct decision *decision = waiter->decision;
-        forget_waiter(batch->store, waiter);
-        if (decision != NULL) {
+        if (decision == NULL) {
+            drop_waiter(batch->store, waiter);
+        } else {
+            forget_waiter(batch->store, waiter);
             report_call(decision, &batch->call);
             store_answer(decision);
         }
@@ -317,7 +372,7 @@ static void split_batch(struct batch *batch)
     while (!list_is_empty(&batch->in_batch)) {
         struct waiter *waiter = waiter_of(batch->in_batch.next);
         if (waiter->decision == NULL) {
-            forget_waiter(store, waiter);
+            drop_waiter(store, waiter);
             continue;
         }
         list_remove(&waiter->node);
@@ -367,6 +422,7 @@ static enum store_outcome depart(struct batch *batch, uint64_t now_us)
     call->on_each = on_each;
     call->context = batch;
     call->now_us = now_us;
+    batch->returns = false;
     call->client = waiter_of(batch->in_batch.next)->decision->client;
     counter_up(&store->meters->calls);
     counter_add(&store->meters->batched, n > 1 ? n : 0);
@@ -554,6 +610,8 @@ static void cancel(struct store *store, struct decision *decision)
     if (waiter->is_in_batch) {
         timeout_disarm(&waiter->deadline);
         waiter->decision = NULL;
+        waiter->returned = decision->returned;
+        coalesce_store_of(store)->n_returns_owed += waiter->returned != 0;
     } else {
         forget_waiter(coalesce_store_of(store), waiter);
     }
@@ -567,7 +625,7 @@ static void drop_batch(struct batch *batch)
     store_cancel(&batch->call);
     while (!list_is_empty(&batch->in_batch)) {
         assert(waiter_of(batch->in_batch.next)->decision == NULL);
-        forget_waiter(batch->store, waiter_of(batch->in_batch.next));
+        drop_waiter(batch->store, waiter_of(batch->in_batch.next));
     }
     end_batch(batch);
 }
@@ -595,6 +653,12 @@ static void remove_limits(struct store *store, const struct limit *limits)
     store_remove_limits(store->below, limits);
 }
 
+static bool is_settled(const struct store *store)
+{
+    const struct coalesce_store *coalesce = (const struct coalesce_store *)(const void *)store;
+    return coalesce->n_returns_owed == 0 && store_is_settled(store->below);
+}
+
 static void free_coalesce(struct store *store)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
@@ -612,6 +676,7 @@ static const struct store_ops COALESCE_OPS = {
     .joins = joins,
     .cancel = cancel,
     .remove_limits = remove_limits,
+    .is_settled = is_settled,
     .free = free_coalesce,
 };
 
@@ -632,6 +697,7 @@ enum status coalesce_store_new(struct loop *loop, struct store *below, uint64_t 
     pool_init(&coalesce->waiters, sizeof(struct waiter), WAITERS_KEPT);
     coalesce->key = hash_key_new();
     coalesce->n_batches = 0;
+    coalesce->n_returns_owed = 0;
     for (size_t i = 0; i < BATCHES_MAX; i++) {
         list_init(&coalesce->buckets[i]);
     }

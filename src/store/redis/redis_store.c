@@ -14,7 +14,8 @@
  *   another error, a malformed reply            see the table of store/redis_fault.h
  *   the link is lost                            answered with the fault of the link
  * Charges of a lost or late call stay: a call is sent again only after NOSCRIPT or a lost
- * CL.THROTTLE. A slot that a late or cancelled call took is released when its reply comes.
+ * CL.THROTTLE. A slot that a late or cancelled call took is released when its reply comes, and so
+ * are those charges of a cancelled one that its caller names.
  * A cancelled call is counted to its client until the reply, the loss of the link or the deadline:
  * a client that leaves has no more calls in flight than one that waits. */
 
@@ -88,6 +89,7 @@ static void answer(struct redis_ticket *ticket, enum redis_fault fault)
 static void abandon(struct redis_ticket *ticket)
 {
     ticket->client = NULL;
+    ticket->returned = NULL;
     const struct decision *decision = ticket->decision;
     struct redis_store *store = ticket->store;
     struct settlement releases[LIMITS_PER_ROUTE_MAX];
@@ -145,6 +147,9 @@ static void end_abandoned(struct redis_ticket *ticket, const struct redis_reply 
     store->n_releases_owed -= ticket->release != NULL;
     timeout_disarm(&ticket->deadline);
     end_client_call(ticket);
+    if (ticket->returned != NULL) {
+        redis_return_end(ticket->returned, reply);
+    }
     if (admitted && ticket->release != NULL) {
         redis_settlement_send(store, ticket->release);
     } else {
@@ -398,6 +403,7 @@ static void cancel(struct store *store, struct decision *decision)
     redis_breaker_note_cancelled(&redis->link.breaker, ticket->is_trial);
     abandon(ticket);
     begin_client_call(ticket);
+    ticket->returned = redis_return_new(ticket);
     ticket->decision = NULL;
 }
 
@@ -464,6 +470,7 @@ static enum status add_limits(struct store *store, const struct limit *limits, s
 static void remove_limits(struct store *store, const struct limit *limits)
 {
     struct redis_store *redis = redis_store_of(store);
+    redis_returns_forget(redis, limits);
     redis_command_remove_limits(&redis->command, limits);
     use_latest_limits(redis);
 }
@@ -477,7 +484,7 @@ static bool is_ready(const struct store *store)
 static bool is_settled(const struct store *store)
 {
     const struct redis_store *redis = redis_store_of_const(store);
-    return redis->n_requests == 0 && redis->n_releases_owed == 0;
+    return redis->n_requests == 0 && redis->n_releases_owed == 0 && list_is_empty(&redis->returns);
 }
 
 /* --- the store --- */
@@ -572,6 +579,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->answer_us = redis_operation_answer_us(options->deadline_us);
     list_init(&redis->operations);
     list_init(&redis->waiting);
+    list_init(&redis->returns);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     enum status status = redis_tls_open(loop, &redis->options);
     if (status == STATUS_OK) {

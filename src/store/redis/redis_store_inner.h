@@ -81,6 +81,7 @@ struct redis_store {
     struct timeout_queue deadlines;
     struct list waiting; /* struct redis_ticket: for the first attempt to connect, or a trial */
     struct pool tickets;
+    struct list returns;                  /* struct redis_return */
     size_t n_releases_owed;               /* abandoned requests whose slots Redis may still grant */
     struct redis_store_counters counters; /* others are in the link */
     struct store_node_meters *meters;
@@ -111,6 +112,7 @@ struct redis_ticket {
     bool is_trial;    /* it is the trial of the breaker */
     /* Of an abandoned request: releases the slots that it takes if it is admitted. */
     struct redis_settlement *release;
+    struct redis_return *returned; /* of one that is cancelled; NULL: nothing is given back */
     struct client *client; /* of one that is cancelled: its call is counted here; NULL: nowhere */
 };
 
@@ -154,6 +156,14 @@ redis_settlement_write(struct redis_store *store, const struct settlement *settl
 
 /* Send @message, which is the store's from now on, or count it as lost. NULL counts as lost. */
 void redis_settlement_send(struct redis_store *store, struct redis_settlement *message);
+
+/* --- redis_return.c: charges of cancelled decisions --- */
+
+/* Keep what is to be given back of @ticket's decision, which is cancelled. NULL: nothing. */
+MUST_USE struct redis_return *redis_return_new(struct redis_ticket *ticket);
+/* The late reply, or NULL: the link is lost. It ends with that, or when @limits go out of use. */
+void redis_return_end(struct redis_return *returned, const struct redis_reply *reply);
+void redis_returns_forget(struct redis_store *store, const struct limit *limits);
 
 /* --- redis_operation.c: admin operations --- */
 

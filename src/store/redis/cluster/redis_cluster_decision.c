@@ -480,6 +480,21 @@ enum store_outcome redis_cluster_decide(struct store *store, struct decision *de
     return STORE_ANSWERED;
 }
 
+/* Which charges of @part are given back. */
+static uint32_t returned_of(const struct redis_cluster_part *part)
+{
+    const struct decision *decision = part->ticket->decision;
+    uint32_t returned = 0;
+    if (part->ticket->spread == NULL) {
+        return decision->returned;
+    }
+    for (size_t i = 0; i < part->decision.n_charges; i++) {
+        const size_t at = (size_t)(caller_of(part, i) - decision->charges);
+        returned |= (decision->returned >> at & 1) << i;
+    }
+    return returned;
+}
+
 void redis_cluster_cancel(struct store *store, struct decision *decision)
 {
     struct redis_cluster_ticket *ticket = decision->frames[decision->n_frames - 1].state;
@@ -488,6 +503,7 @@ void redis_cluster_cancel(struct store *store, struct decision *decision)
         struct redis_cluster_part *part = part_at(ticket, i);
         if (part->is_pending) {
             ticket->n_pending--;
+            part->decision.returned = returned_of(part);
             store_cancel(&part->decision);
         }
     }

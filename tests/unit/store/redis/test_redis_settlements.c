@@ -174,6 +174,56 @@ START_TEST(a_slot_taken_by_a_cancelled_decision_is_given_back)
 }
 END_TEST
 
+START_TEST(charges_that_the_caller_names_are_given_back_by_a_cancelled_decision)
+{
+    struct question question;
+    ask(&question);
+    question.decision.returned = 1u << 0;
+    store_cancel(&question.decision);
+    ck_assert(!store_is_settled(client.store));
+    memset(&question, 0xee, sizeof(question));
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 990); /* as if it had not been */
+    ck_assert_uint_eq(count().n_settlements, 2);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
+START_TEST(a_denied_decision_that_is_cancelled_gives_no_charge_back)
+{
+    struct question holder;
+    struct question question;
+    ck_assert(is_admitted(&holder));
+    ask(&question);
+    question.decision.returned = 1u << 0;
+    store_cancel(&question.decision);
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+    ck_assert_uint_eq(count().n_settlements, 0);
+}
+END_TEST
+
+START_TEST(what_is_to_be_given_back_is_forgotten_with_its_limits)
+{
+    struct question question;
+    redis_server_pause(&server);
+    ask(&question);
+    question.decision.returned = 1u << 0;
+    store_cancel(&question.decision);
+    store_remove_limits(client.store, limits);
+    redis_server_resume(&server);
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+    ck_assert_uint_eq(count().n_settlements, 1); /* the slot */
+    ck_assert_int_eq(store_add_limits(client.store, limits, N_LIMITS), STATUS_OK);
+}
+END_TEST
+
 START_TEST(a_slot_taken_too_late_is_given_back)
 {
     struct question question;
@@ -294,6 +344,9 @@ int main(void)
     tcase_add_test(tcase, flushed_scripts_are_sent_again_with_the_settlement);
     tcase_add_test(tcase, what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
+    tcase_add_test(tcase, charges_that_the_caller_names_are_given_back_by_a_cancelled_decision);
+    tcase_add_test(tcase, a_denied_decision_that_is_cancelled_gives_no_charge_back);
+    tcase_add_test(tcase, what_is_to_be_given_back_is_forgotten_with_its_limits);
     tcase_add_test(tcase, a_slot_taken_too_late_is_given_back);
     tcase_add_test(tcase,
                    a_store_is_settled_when_the_last_slot_that_nobody_waits_for_is_given_back);
