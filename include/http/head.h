@@ -40,6 +40,9 @@ enum body_kind {
 struct http_error {
     uint16_t status;
     const char *reason; /* static, for people; never quotes the message */
+    /* Of a response that is well-formed up to a control byte in the value of a field, or in the
+     * reason phrase, where a server may repeat what a client has sent. */
+    bool is_in_value;
 };
 
 struct head {

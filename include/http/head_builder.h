@@ -53,6 +53,7 @@ struct head_builder {
     struct field *cookie;    /* NULL: none came */
     size_t n_moved;          /* bytes, so that the pieces of Cookie stand together */
     const char *malformed;   /* NULL: not so far */
+    bool is_in_value;        /* what is malformed is the value of a field */
     struct http_error error; /* status 0: none */
 };
 

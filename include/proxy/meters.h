@@ -79,6 +79,7 @@ enum meter_failure {
     METER_INVALID,    /* an answer that is not HTTP */
     METER_BAD_GATEWAY,
     METER_LARGE_HEAD, /* an answer whose head exceeds max_head or max_headers */
+    METER_BAD_VALUE,  /* an answer with a control byte in the value of a field */
     METER_FAILURES,
 };
 

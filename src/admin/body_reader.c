@@ -1,6 +1,7 @@
 #include "admin/body_reader.h"
 
-static const struct http_error TOO_LONG = {413, "the body is longer than any here"};
+static const struct http_error TOO_LONG = {.status = 413,
+                                           .reason = "the body is longer than any here"};
 
 bool body_reader_begin(struct body_reader *reader, const struct head *head, uint64_t bytes_max)
 {

@@ -84,7 +84,7 @@ static const struct metric_axis FAILURE =
     AXIS("reason", METER_FAILURES, [METER_UNREACHABLE] = "unreachable",
          [METER_UNACCEPTED] = "connect_timeout", [METER_INSECURE] = "tls",
          [METER_UNANSWERED] = "timeout", [METER_LOST] = "lost", [METER_INVALID] = "invalid",
-         [METER_BAD_GATEWAY] = "bad_gateway", [METER_LARGE_HEAD] = "large_head");
+         [METER_BAD_GATEWAY] = "bad_gateway", [METER_LARGE_HEAD] = "large_head", "bad_value");
 
 static const char *fault_name(size_t i)
 {

@@ -127,14 +127,14 @@ static struct http_error spend(struct chunked_decoder *decoder, enum budget budg
     static const struct http_error none = {0};
 
     if (budget == BUDGET_TRAILER && ++decoder->trailer_bytes > TRAILER_BYTES_MAX) {
-        return (struct http_error){431, "the trailers are too large"};
+        return (struct http_error){.status = 431, .reason = "the trailers are too large"};
     }
     if (budget == BUDGET_EXT && ++decoder->ext_bytes > CHUNK_EXT_BYTES_MAX) {
-        return (struct http_error){400, "the chunk extensions are too large"};
+        return (struct http_error){.status = 400, .reason = "the chunk extensions are too large"};
     }
     if ((budget == BUDGET_LINE || budget == BUDGET_EXT) &&
         ++decoder->line_bytes > CHUNK_LINE_BYTES_MAX) {
-        return (struct http_error){400, "a chunk line is too long"};
+        return (struct http_error){.status = 400, .reason = "a chunk line is too long"};
     }
     return none;
 }
@@ -147,7 +147,7 @@ static struct http_error take_octet(struct chunked_decoder *decoder, char c)
         if (decoder->trailers != NULL && STATES[decoder->state].budget == BUDGET_TRAILER) {
             decoder->trailers[decoder->trailer_bytes - 1] = c;
         }
-        error = (struct http_error){400, step(decoder, c)};
+        error = (struct http_error){.status = 400, .reason = step(decoder, c)};
     }
     return error;
 }
@@ -198,7 +198,9 @@ enum parse_result chunked_decode(struct chunked_decoder *decoder, char *data, si
     *content = span_of(data, 0);
     *consumed = 0;
     if (decoder->state == (int)BAD) {
-        return go_bad(decoder, (struct http_error){400, "the body was bad before"}, error);
+        return go_bad(decoder,
+                      (struct http_error){.status = 400, .reason = "the body was bad before"},
+                      error);
     }
     while (at < len && decoder->state != (int)DONE) {
         if (decoder->state == (int)DATA) {

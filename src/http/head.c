@@ -68,6 +68,17 @@ static const char *line_fault(const char *data, size_t line, size_t at)
     return data[at] == '\n' ? "a line ends in LF without CR" : "a control byte stands in the head";
 }
 
+/* Whether the octet at data[@at], which no value has, stands in the value of a field, or behind the
+ * version in a status line. */
+static bool is_in_value(const char *data, size_t start, size_t line, size_t at)
+{
+    const struct span text = span_of(data + line, at - line);
+    if (line == start) {
+        return span_starts_with(text, SPAN("HTTP/1.")) && data[at] != '\r' && data[at] != '\n';
+    }
+    return text.len > 0 && octet_is(text.data[0], OCTET_TCHAR) && span_find(text, ':') < text.len;
+}
+
 static void note_line(struct head_parser *parser, struct span line)
 {
     if (parser->n_lines < parser->n_fields_max) {
@@ -105,7 +116,9 @@ enum parse_result head_scan(struct head_parser *parser, struct span data, size_t
         }
         const char *fault = line_fault(data.data, line, at);
         if (fault != NULL) {
-            return bad(error, 400, fault);
+            (void)bad(error, 400, fault);
+            error->is_in_value = is_in_value(data.data, start, line, at);
+            return PARSE_BAD;
         }
         const bool is_empty = at == line;
         at += CRLF_BYTES;

@@ -25,6 +25,7 @@ void head_builder_begin(struct head_builder *builder, bool is_trailers)
     builder->cookie = NULL;
     builder->n_moved = 0;
     builder->malformed = NULL;
+    builder->is_in_value = false;
     builder->error = (struct http_error){0};
 }
 
@@ -218,6 +219,7 @@ void head_builder_add(struct head_builder *builder, struct span name, struct spa
     }
     if (!is_value(value)) {
         builder->malformed = "a value has a control byte, or white space at its ends";
+        builder->is_in_value = is_name(name);
         return;
     }
     if (name.len > 0 && name.data[0] == ':') {
@@ -297,6 +299,7 @@ static enum built_head give_up(const struct head_builder *builder, struct head *
 {
     if (builder->malformed != NULL) {
         head_refuse(head, 400, builder->malformed);
+        head->error.is_in_value = builder->is_in_value;
         return HEAD_MALFORMED;
     }
     head->error = builder->error;

@@ -179,6 +179,14 @@ def test_a_reset_for_what_a_request_says_is_its_answer(start, start_server, code
     assert DOWN not in proxy.stderr()
 
 
+def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_server):
+    servers = [start_server(lambda peer, request: peer.answer(request.stream, fields=[("x-echo", "a\x01")]))
+               for _ in range(2)]
+    proxy = start(policy(*servers, more=EJECT))
+    assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502] * 4
+    assert DOWN not in proxy.stderr()
+
+
 def test_a_long_head_goes_on_a_connection_of_its_client(start, start_server, connect):
     """Servers end the whole connection for a head that is longer than they take."""
     server = start_server()

@@ -17,17 +17,20 @@ FIELD_BYTES = KIB  # each field of a server's head takes so many, CR LF included
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers /?kib=N with a head of N KiB at least, in fields of 1 KiB; /?fields=N with N more fields."""
+    """Answers /?kib=N with a head of N KiB at least, in fields of 1 KiB; /?fields=N with N more fields;
+    /?to=TEXT with that Location; /?why=TEXT with that reason phrase."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        wanted = {name: int(values[0]) for name, values in parse_qs(urlsplit(self.path).query).items()}
-        self.send_response(200)
-        for i in range(wanted.get("kib", 0)):
+        wanted = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query, encoding="latin-1").items()}
+        self.send_response(200, wanted.get("why"))
+        if "to" in wanted:
+            self.send_header("Location", wanted["to"])
+        for i in range(int(wanted.get("kib", 0))):
             name = f"X-Long-{i}"
             self.send_header(name, "v" * (FIELD_BYTES - len(name) - len(": \r\n")))
-        for i in range(wanted.get("fields", 0)):
+        for i in range(int(wanted.get("fields", 0))):
             self.send_header(f"X-Short-{i}", "v")
         self.send_header("Content-Length", "3")
         self.end_headers()
@@ -67,11 +70,12 @@ def assert_refused(response, detail):
     assert response.json()["detail"] == detail
 
 
+BAD_VALUE = "the upstream's response head has a control byte in the value of a field"
 TOO_LONG = "the upstream's response head is longer than its max_head"
 TOO_MANY = "the upstream's response head has more fields than its max_headers"
 
 
-def assert_no_ejection(proxy, n_refused):
+def assert_no_ejection(proxy, n_refused, counted_as="large_head"):
     assert "server is down" not in proxy.stderr()
     admin = Admin(addresses(proxy)[0])
     states = [server["state"] for server in admin.read("/v1/upstreams")["upstreams"][0]["servers"]]
@@ -79,8 +83,8 @@ def assert_no_ejection(proxy, n_refused):
     page = admin.ask("GET", "/metrics").body.decode()
     counted = {reason: sum(map(int, re.findall(
         rf'sluice_server_failures_total{{[^}}]*reason="{reason}"}} (\d+)', page)))
-        for reason in ("large_head", "invalid")}
-    assert counted == {"large_head": n_refused, "invalid": 0}
+        for reason in ("large_head", "bad_value", "invalid")}
+    assert counted == {"large_head": 0, "bad_value": 0, "invalid": 0, counted_as: n_refused}
 
 
 def test_a_response_head_up_to_64_kib_passes_by_default(start, servers):
@@ -110,6 +114,27 @@ def test_more_response_fields_than_max_headers_are_502_and_eject_nobody(start, s
         for _ in range(3):
             assert_refused(client.ask(path="/?fields=260"), TOO_MANY)
     assert_no_ejection(proxy, 3)
+
+
+@pytest.mark.parametrize("query", ["to=%01", "to=%00x", "to=x%7f", "to=x%0Dx", "to=x%0Ax", "why=No%01"])
+def test_a_control_byte_that_a_server_repeats_is_502_and_ejects_nobody(start, servers, query):
+    """As Go's http.Redirect() does with a parameter of the request, or PHP's header()."""
+    proxy = start(policy(servers))
+    with proxy.connect() as client:
+        for _ in range(3):
+            assert_refused(client.ask(path=f"/?{query}"), BAD_VALUE)
+        assert client.ask(path="/?to=%E4%09x").get("Location") == "\xe4\tx"
+    assert_no_ejection(proxy, 3, "bad_value")
+
+
+@pytest.mark.parametrize("head", [
+    b"HTTP/1.1 200 OK\nContent-Length: 0\n\n", b"SSH-2.0-OpenSSH\x01\r\n", b"HTTP/1.1 200 OK\r\nX\x01: a\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\n\x01: a\r\n\r\n", b"\x16\x03\x01\x00", b"HTTP/1.1 2\r\n\r\n"])
+def test_what_is_no_http_takes_a_server_down(start, start_upstream, head):
+    proxy = start(policy([start_upstream(answer=head).url]))
+    response = proxy.ask()
+    assert_refused(response, "the upstream's answer is not valid HTTP")
+    until(lambda: "server is down" in proxy.stderr(), "the ejection")
 
 
 def test_the_bounds_are_the_upstreams_own(start, servers):

@@ -436,6 +436,31 @@ static const char TOO_LONG_HEAD[] = "the upstream's response head is longer than
 static const char TOO_MANY_FIELDS[] =
     "the upstream's response head has more fields than its max_headers";
 
+static const char BAD_VALUE[] =
+    "the upstream's response head has a control byte in the value of a field";
+
+/* What a response says about its server whose head is not passed on, or whose body is cut. */
+static enum upstream_outcome outcome_of_bad(struct exchange *exchange)
+{
+    const struct http_error *error = &exchange->response.error;
+    if (error->status == 431) {
+        return OUTCOME_LARGE_HEAD;
+    }
+    if (error->status != 0 && error->is_in_value) {
+        return OUTCOME_BAD_VALUE;
+    }
+    return upstream_loss_of(exchange->upstream, true) != LOSS_PLAIN ? OUTCOME_INCONCLUSIVE
+                                                                    : OUTCOME_INVALID;
+}
+
+static const char *text_of_bad(const struct exchange *exchange, enum upstream_outcome outcome)
+{
+    if (outcome == OUTCOME_LARGE_HEAD) {
+        return exchange->response.n_fields > 0 ? TOO_MANY_FIELDS : TOO_LONG_HEAD;
+    }
+    return outcome == OUTCOME_BAD_VALUE ? BAD_VALUE : "the upstream's answer is not valid HTTP";
+}
+
 static void on_bad(struct upstream_user *user, const char *reason)
 {
     struct exchange *exchange = exchange_of(user);
@@ -444,15 +469,9 @@ static void on_bad(struct upstream_user *user, const char *reason)
     if (!exchange->is_response_started) {
         exchange->is_answer_unreadable = true;
     }
-    const bool is_large = exchange->response.error.status == 431;
-    const bool is_shared = !is_large && upstream_loss_of(exchange->upstream, true) != LOSS_PLAIN;
-    exchange_note_outcome(exchange, is_large    ? OUTCOME_LARGE_HEAD
-                                    : is_shared ? OUTCOME_INCONCLUSIVE
-                                                : OUTCOME_INVALID);
-    exchange_fail(exchange, 502,
-                  !is_large                         ? "the upstream's answer is not valid HTTP"
-                  : exchange->response.n_fields > 0 ? TOO_MANY_FIELDS
-                                                    : TOO_LONG_HEAD);
+    const enum upstream_outcome outcome = outcome_of_bad(exchange);
+    exchange_note_outcome(exchange, outcome);
+    exchange_fail(exchange, 502, text_of_bad(exchange, outcome));
 }
 
 static bool is_blocked(struct upstream_user *user)

@@ -5,7 +5,7 @@
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_queue.h"
 
-_Static_assert((int)OUTCOME_LARGE_HEAD - (int)OUTCOME_UNREACHABLE == (int)METER_LARGE_HEAD,
+_Static_assert((int)OUTCOME_BAD_VALUE - (int)OUTCOME_UNREACHABLE == (int)METER_BAD_VALUE,
                "failures are counted in this order");
 
 static const char *const REASONS[] = {
@@ -18,6 +18,7 @@ static const char *const REASONS[] = {
     [OUTCOME_INVALID] = "its answers are not valid HTTP",
     [OUTCOME_BAD_GATEWAY] = "it answers 502, 503 or 504",
     [OUTCOME_LARGE_HEAD] = "",
+    [OUTCOME_BAD_VALUE] = "",
     [OUTCOME_INCONCLUSIVE] = "",
 };
 

@@ -23,9 +23,10 @@ enum upstream_outcome {
     OUTCOME_LOST,        /* the connection died before the answer's end */
     OUTCOME_INVALID,     /* an answer that is not HTTP */
     OUTCOME_BAD_GATEWAY, /* 502, 503 or 504 */
-    /* A head above max_head or max_headers. Counted, but no failure of the server: the length of a
-     * head may depend on the request. */
+    /* Counted, but no failures of the server: the length of a head, and what stands in its values,
+     * may be what the client has sent. A head above max_head or max_headers; a control byte. */
     OUTCOME_LARGE_HEAD,
+    OUTCOME_BAD_VALUE,
     OUTCOME_INCONCLUSIVE, /* for example, the client left: says nothing about the server */
 };
 

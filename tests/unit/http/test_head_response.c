@@ -72,6 +72,35 @@ START_TEST(lines_are_held_to_the_discipline_of_requests)
 }
 END_TEST
 
+START_TEST(what_a_client_may_have_sent_is_told_from_what_is_no_http)
+{
+    static const struct {
+        const char *message;
+        bool is_in_value;
+    } ROWS[] = {
+        {OK("A: \x01\r\n"), true},
+        {OK("A: b\x7f\r\n"), true},
+        {OK("A: b\rc\r\n"), true},
+        {OK("A: b\nc\r\n"), true},
+        {"HTTP/1.1 404 No \x02\r\n\r\n", true},
+        {OK("A\x01: b\r\n"), false},
+        {OK("\x01: b\r\n"), false},
+        {OK("A: b\r\n c\r\n"), false},
+        {OK("A b\r\n"), false},
+        {"HTTP/1.1 200 OK\n\r\n", false},
+        {"SSH-2.0-\x01\r\n", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        enum parse_result result;
+        size_t consumed;
+        const struct head *head =
+            runner_parse(RUNNER_RESPONSE, span_of_text(ROWS[i].message), &result, &consumed);
+        ck_assert_int_eq(result, PARSE_BAD);
+        ck_assert_msg(head->error.is_in_value == ROWS[i].is_in_value, "%zu", i);
+    }
+}
+END_TEST
+
 static const struct {
     enum runner_kind kind;
     const char *start_line;
@@ -181,6 +210,7 @@ static Suite *head_response_suite(void)
     tcase_add_test(parts, a_reason_may_be_empty_or_missing);
     tcase_add_test(parts, rule_37_a_folded_line_is_bad);
     tcase_add_test(parts, lines_are_held_to_the_discipline_of_requests);
+    tcase_add_test(parts, what_a_client_may_have_sent_is_told_from_what_is_no_http);
     tcase_add_loop_test(parts, rule_43_a_status_other_than_three_digits_is_bad, 0,
                         (int)ARRAY_LEN(BAD_STATUS_LINES));
     tcase_add_test(parts, rule_43_a_second_status_line_is_bad);

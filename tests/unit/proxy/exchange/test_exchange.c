@@ -115,7 +115,8 @@ END_TEST
 
 START_TEST(a_bad_head_is_answered_with_its_error)
 {
-    client.exchange->request.error = (struct http_error){431, "too many fields"};
+    client.exchange->request.error =
+        (struct http_error){.status = 431, .reason = "too many fields"};
     exchange_on_bad_head(client.exchange);
     assert_over(EXCHANGE_DONE);
     assert_answer_starts("431 Request Header Fields Too Large\r\n");

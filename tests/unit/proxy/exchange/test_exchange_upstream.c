@@ -85,7 +85,7 @@ END_TEST
 
 START_TEST(a_bad_body_is_refused_and_never_completed_upstream)
 {
-    const struct http_error error = {400, "a chunk's size is not hexadecimal"};
+    const struct http_error error = {.status = 400, .reason = "a chunk's size is not hexadecimal"};
     const int fd = begin_post(POST_CHUNKED);
     fake_client_send_body(&client, "hello", false);
     server_read_until(&stage, fd, "5\r\nhello\r\n");
@@ -197,7 +197,7 @@ END_TEST
 /* The memory of what blocks is still in use: there is no room for another answer. */
 START_TEST(a_bad_body_under_a_blocked_interim_response_cuts)
 {
-    const struct http_error error = {400, "bad"};
+    const struct http_error error = {.status = 400, .reason = "bad"};
     const int fd = begin_post(POST_CHUNKED);
     server_read_until(&stage, fd, "\r\n\r\n");
     client.send_result = STREAM_BLOCKED;
