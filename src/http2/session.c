@@ -183,6 +183,7 @@ void session_fail(struct http2_session *session, uint32_t code)
     }
     /* The last stream is never above that of an earlier GOAWAY (RFC 9113 section 6.8). */
     session->is_terminated = true;
+    session->is_abused = code == NGHTTP2_ENHANCE_YOUR_CALM;
     queue_goaway(session, session->is_last_goaway ? session->goaway_id : session->last_taken, code);
 }
 
@@ -422,6 +423,11 @@ void http2_session_stop(struct http2_session *session)
 bool http2_session_is_ended(const struct http2_session *session)
 {
     return session->is_terminated || session->is_broken;
+}
+
+bool http2_session_is_abused(const struct http2_session *session)
+{
+    return session->is_abused;
 }
 
 bool http2_session_awaits_pong(const struct http2_session *session)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hyperframe.frame import HeadersFrame, SettingsFrame
+from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, SettingsFrame
 
 from harness.client import Client
 from harness.http2 import Http2Client
@@ -245,6 +245,33 @@ def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
             assert one.read_to_end() == "NO_ERROR"
             other.pong()
     until(lambda: "kind=idle" in proxy.stderr(), "the eviction in the log")
+
+
+def abuse(proxy):
+    """A connection that has been told to be calm; when that was."""
+    client = Http2Client(proxy.address)
+    client.send_raw(HeadersFrame(1, b"\x82", flags=[]).serialize() + 20 * ContinuationFrame(1, b"\x86").serialize())
+    client.read_until(lambda: client.goaway)
+    assert client.goaway[1] == "ENHANCE_YOUR_CALM"
+    return client, time.monotonic()
+
+
+def test_who_floods_is_closed_after_a_pause_and_not_read_in_it(start):
+    proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
+    client, told_at = abuse(proxy)
+    with client:
+        client.send_raw(PingFrame(0, b"12345678").serialize())
+        assert client.read_to_end() == "ENHANCE_YOUR_CALM"
+        assert time.monotonic() - told_at > 0.9
+        assert not any(isinstance(frame, PingFrame) for frame in client.frames)
+
+
+def test_who_floods_gives_way_in_the_pause(start):
+    proxy = start(policy(1, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
+    client, _ = abuse(proxy)
+    with client, proxy.connect() as new:
+        ask(new)
+        assert client.read_to_end() == "ENHANCE_YOUR_CALM"
 
 
 LONG = "x" * 8000

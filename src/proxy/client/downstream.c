@@ -210,11 +210,28 @@ static void finish(struct downstream *downstream)
     }
 }
 
-void downstream_finish_http2(struct downstream *downstream)
+/* Close it after a pause, in which nothing is read: who floods connects again at once when it sees
+ * the end, and so the flood goes on at the cost of new connections. It gives way to new ones. */
+static void close_after_pause(struct downstream *downstream)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    downstream->phase = DOWNSTREAM_LINGER;
+    inbox_close(&downstream->inbox);
+    release_config(downstream);
+    stream_want_read(&downstream->stream, false);
+    timeout_arm(&downstream->timeout, &downstream->connection.clients->grace_timeouts, now_us);
+    eviction_publish(&downstream->connection.candidate, now_us);
+}
+
+void downstream_finish_http2(struct downstream *downstream, bool is_abused)
 {
     http2_free(downstream->http2);
     downstream->http2 = NULL;
-    finish(downstream);
+    if (is_abused && !downstream->connection.env->is_draining) {
+        close_after_pause(downstream);
+    } else {
+        finish(downstream);
+    }
 }
 
 /* --- draining --- */

@@ -22,7 +22,8 @@ enum downstream_phase {
     DOWNSTREAM_BUSY,     /* carries an exchange */
     DOWNSTREAM_HTTP2,    /* carries HTTP/2, see http2_connection.h */
     DOWNSTREAM_ANSWERED, /* the exchange is over; the end of its answer is not written yet */
-    DOWNSTREAM_LINGER, /* answered; the client's bytes are discarded until it has read the answer */
+    DOWNSTREAM_LINGER, /* answered; the client's bytes are discarded until it has read the answer,
+                        * or left unread for a moment after abuse */
     DOWNSTREAM_CLOSED, /* freed at the end of the iteration */
 };
 
@@ -89,8 +90,8 @@ void downstream_end_handshake(struct downstream *downstream);
 /* The handshake took longer than timeouts.handshake: count and report it. */
 void downstream_report_slow_handshake(struct downstream *downstream);
 
-/* HTTP/2 is over: close in stages. */
-void downstream_finish_http2(struct downstream *downstream);
+/* HTTP/2 is over: close in stages; after a pause if it was abused. */
+void downstream_finish_http2(struct downstream *downstream, bool is_abused);
 
 /* The handshake is over: the first request is expected (downstream.c). */
 void downstream_on_secured(struct downstream *downstream);
