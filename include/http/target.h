@@ -60,8 +60,9 @@ struct path_rules {
     /* Keep %2F, %5C, "\" and escapes of escapes (%252e) in their segment as bytes instead of
      * refusing them. */
     bool allow_encoded_slash;
-    bool ignore_case; /* convert ASCII letters to lower case */
-    bool keep_dots;   /* keep "." and ".." as segments, as some servers do */
+    bool ignore_case;     /* convert ASCII letters to lower case */
+    bool keep_dots;       /* keep "." and ".." as segments, as some servers do */
+    bool keep_parameters; /* keep ";parameters" in their segments, likewise */
 };
 
 /* The normalised path. Segments are the pieces between slashes: "/" has one empty segment, "/a/"
@@ -84,10 +85,11 @@ struct path {
 MUST_USE const char *path_normalise(struct span raw, const struct path_rules *rules, char *buffer,
                                     struct path *path);
 
-/* Split @raw, a path that path_normalise() accepted, as a server sees it that does not decode, drop
- * or merge anything: into segments that may be empty. Only the hex digits of escapes become upper
- * case, as in patterns. @buffer is as above. False: it has more than PATH_SEGMENTS_MAX. */
-MUST_USE bool path_split_raw(struct span raw, char *buffer, struct path *path);
+/* Split @raw, which path_normalise() accepted, as a server sees it that does not drop or merge
+ * anything: into segments that may be empty. @decodes: escapes of octets that may stand raw are
+ * decoded, as above; the hex digits of others become upper case, as in patterns. @buffer is as
+ * above. False: it has more than PATH_SEGMENTS_MAX. */
+MUST_USE bool path_split_raw(struct span raw, bool decodes, char *buffer, struct path *path);
 
 /* Convert the letters of @path to lower case, except the digits of escapes, as path_normalise()
  * does with ignore_case. @buffer has at least @path.len bytes and may be the memory of @path. */

@@ -229,7 +229,7 @@ static const char *read_segment(struct reader *reader, struct span *segment)
     const struct span whole = span_of(reader->buffer + start, reader->len - start);
     const char *doubt =
         reader->is_doubtful ? find_doubt(whole, reader->rules->allow_encoded_slash) : NULL;
-    reader->has_parameters = end != SIZE_MAX;
+    reader->has_parameters = end != SIZE_MAX && !reader->rules->keep_parameters;
     if (reader->has_parameters) {
         reader->len = end;
     }
@@ -360,27 +360,41 @@ static char hex_upper(char digit)
     return digit >= 'a' && digit <= 'f' ? (char)(digit - 'a' + 'A') : digit;
 }
 
-bool path_split_raw(struct span raw, char *buffer, struct path *path)
+/* The octet at @at, as it is read; *n is its length. */
+static char written_octet(struct span raw, size_t at, bool decodes, size_t *n)
+{
+    const int octet = decodes ? octet_escape(raw, at) : -1;
+    const bool is_digit =
+        (at >= 1 && raw.data[at - 1] == '%') || (at >= 2 && raw.data[at - 2] == '%');
+    *n = is_plain(octet) ? ESCAPE_BYTES : 1;
+    if (is_plain(octet)) {
+        return (char)octet;
+    }
+    return is_digit ? hex_upper(raw.data[at]) : raw.data[at];
+}
+
+bool path_split_raw(struct span raw, bool decodes, char *buffer, struct path *path)
 {
     size_t start = 1;
-    path->text = span_of(buffer, raw.len);
+    size_t len = 0;
+    size_t n;
     path->n_segments = 0;
     path->climbs = false;
     path->has_wide = false;
-    for (size_t at = 0; at <= raw.len; at++) {
+    for (size_t at = 0; at <= raw.len; at += n) {
+        n = 1;
         if (at == raw.len || (at > 0 && raw.data[at] == '/')) {
             if (path->n_segments == PATH_SEGMENTS_MAX) {
                 return false;
             }
-            path->segments[path->n_segments++] = span_of(buffer + start, at - start);
-            start = at + 1;
+            path->segments[path->n_segments++] = span_of(buffer + start, len - start);
+            start = len + 1;
         }
         if (at < raw.len) {
-            const bool is_digit =
-                (at >= 1 && raw.data[at - 1] == '%') || (at >= 2 && raw.data[at - 2] == '%');
-            buffer[at] = is_digit ? hex_upper(raw.data[at]) : raw.data[at];
+            buffer[len++] = written_octet(raw, at, decodes, &n);
         }
     }
+    path->text = span_of(buffer, len);
     return true;
 }
 

@@ -376,18 +376,33 @@ static bool is_guarded(const struct route *route, const struct route *other)
            (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND);
 }
 
-/* Whether @raw leads elsewhere on a server that matches paths as they are written, to a route whose
- * limits or checks @route would avoid, or that responds instead of the server. */
-static bool is_laxer_than_written(const struct policy *policy, struct request_view *request,
-                                  const struct route *route)
+/* Whether the reading in request->path leads elsewhere, to a route whose limits or checks @route
+ * would avoid, or that responds instead of the server. */
+static bool is_laxer_than_read(const struct policy *policy, struct request_view *request,
+                               const struct route *route)
 {
-    if (!path_split_raw(request->head->target.path, request->path_buffer, request->path)) {
-        return true;
-    }
     const struct route *other = first_match(policy, request);
     return other != NULL && other != route &&
            (route_limits_are_laxer(route, other) || !route_checks_hold(route, other) ||
             (other->upstream == NULL && other->respond->status != HTTP_NOT_FOUND));
+}
+
+/* The same for servers that match the path as it is written: nothing decoded; with its escapes
+ * decoded; and decoded with its slashes merged and dots resolved, but with its parameters. */
+static bool is_laxer_than_written(const struct policy *policy, struct request_view *request,
+                                  const struct route *route)
+{
+    static const struct path_rules WHOLE = {.allow_encoded_slash = true, .keep_parameters = true};
+    const struct span raw = request->head->target.path;
+    char *buffer = request->path_buffer;
+    for (int decodes = 0; decodes <= 1; decodes++) {
+        if (!path_split_raw(raw, decodes != 0, buffer, request->path) ||
+            is_laxer_than_read(policy, request, route)) {
+            return true;
+        }
+    }
+    return path_normalise(raw, &WHOLE, buffer, request->path) != NULL ||
+           is_laxer_than_read(policy, request, route);
 }
 
 /* "//host/path" is a reference with an authority (RFC 3986 section 4.2). */

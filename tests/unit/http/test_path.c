@@ -375,18 +375,23 @@ START_TEST(rule_78_a_path_can_be_split_as_it_is_written)
         const char *raw;
         const char *text;
         size_t n_segments;
+        bool decodes;
     } ROWS[] = {
-        {"/", "/", 1},
-        {"/a", "/a", 1},
-        {"/a/", "/a/", 2},
-        {"//a//./..", "//a//./..", 5},
-        {"/%7e;x=%2f/b", "/%7E;x=%2F/b", 2},
-        {"/%c3%a9%25ab", "/%C3%A9%25ab", 1},
+        {"/", "/", 1, false},
+        {"/a", "/a", 1, false},
+        {"/a/", "/a/", 2, false},
+        {"//a//./..", "//a//./..", 5, false},
+        {"/%7e;x=%2f/b", "/%7E;x=%2F/b", 2, false},
+        {"/%c3%a9%25ab", "/%C3%A9%25ab", 1, false},
+        {"/", "/", 1, true},
+        {"/%61b%2e/;%78", "/ab./;x", 2, true},
+        {"//%7e;x=%2f/%25%41%3b", "//~;x=%2F/%25A%3B", 3, true},
+        {"/%c3%a9%2541", "/%C3%A9%2541", 1, true},
     };
     char buffer[1024];
     struct path path;
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
-        ck_assert(path_split_raw(span_of_text(ROWS[i].raw), buffer, &path));
+        ck_assert(path_split_raw(span_of_text(ROWS[i].raw), ROWS[i].decodes, buffer, &path));
         ck_assert_span_eq(path.text, ROWS[i].text);
         ck_assert_uint_eq(path.n_segments, ROWS[i].n_segments);
         const char *end = buffer;
@@ -397,9 +402,9 @@ START_TEST(rule_78_a_path_can_be_split_as_it_is_written)
         ck_assert_ptr_eq(end, buffer + path.text.len);
     }
     memset(buffer, '/', sizeof(buffer));
-    ck_assert(path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX), buffer, &path));
+    ck_assert(path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX), false, buffer, &path));
     ck_assert_uint_eq(path.n_segments, PATH_SEGMENTS_MAX);
-    ck_assert(!path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX + 1), buffer, &path));
+    ck_assert(!path_split_raw(span_of(buffer, PATH_SEGMENTS_MAX + 1), false, buffer, &path));
 }
 END_TEST
 
