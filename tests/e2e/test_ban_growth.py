@@ -230,6 +230,13 @@ def test_bans_of_a_minute_are_bounded(start_proxy):
     assert "more keys are to be banned than max.bans_per_minute says" in proxy.sluice.stderr()
 
 
+def ban_by_guessing(proxy, n):
+    """The client number @n, and so many are banned then."""
+    for _ in range(8):
+        ask(proxy, "/login", client=f"192.0.2.{n}")
+    until(lambda: counted(proxy, "set") == n, "its ban")
+
+
 @pytest.mark.parametrize("in_redis", [False, True])
 def test_limits_leave_a_quarter_of_the_room_to_operators(start, start_redis, tmp_path, in_redis):
     policy = POLICY.replace("bans_per_minute: 5", "bans: 4").replace("for: 1s", "for: 1h")
@@ -243,6 +250,24 @@ def test_limits_leave_a_quarter_of_the_room_to_operators(start, start_redis, tmp
     assert ctl(proxy.place, "ban", "login", "192.0.2.9", "10m").returncode == 0
     await_bans(proxy, 4)
     assert ctl(proxy.place, "ban", "login", "192.0.2.10", "10m").returncode != 0, "now it is full"
+
+
+def test_ended_bans_make_room_in_a_full_table_a_few_hundred_looked_at_for_each(start, start_redis, tmp_path):
+    redis = start_redis()
+    policy = POLICY.replace("bans_per_minute: 5", "bans: 4000").replace("for: 1s", "for: 1h")
+    proxy = Proxy(start, tmp_path, 0, at(redis), policy)
+    ban_by_guessing(proxy, 1)
+    key, = redis.keys("*bans*")
+    record, = [value for value in redis.call("HVALS", key) if value.startswith(b"ban ")]
+    over = record.replace(record.split()[1], b"1000")
+    for i in range(2998):  # half of them have ended
+        redis.call("HSET", key, f"login other-{i}", over if i % 2 else record)
+    redis.call("HSET", key, "login one-more", record)
+    redis.call("CONFIG", "RESETSTAT")
+    ban_by_guessing(proxy, 2)
+    n_left = redis.call("HLEN", key)
+    assert 3000 - 600 < n_left < 3000
+    assert b"cmdstat_hgetall" not in redis.call("INFO", "commandstats")
 
 
 def test_nobody_is_banned_for_what_others_do(start_proxy):

@@ -36,11 +36,17 @@ if redis.call('HEXISTS', KEYS[1], 'id') == 0 then
 end
 local max = tonumber(ARGV[5]) + 1 + redis.call('HEXISTS', KEYS[1], 'version')
 if not before and redis.call('HLEN', KEYS[1]) >= max then
-  local all = redis.call('HGETALL', KEYS[1])
-  for i = 1, #all, 2 do
-    local what, till = string.match(all[i + 1], '^(%a+) (%d+) ')
-    if what == 'lifted' or till and tonumber(till) <= now then
-      redis.call('HDEL', KEYS[1], all[i])
+  -- Look for some that have ended, from anywhere on and over the end to the start: in a table that
+  -- is full each further ban comes here, and all of a large one take too long.
+  local cursor = time[2]
+  for _ = 1, 2 do
+    local page = redis.call('HSCAN', KEYS[1], cursor, 'COUNT', 128)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do
+      local what, till = string.match(page[2][i + 1], '^(%a+) (%d+) ')
+      if what == 'lifted' or till and tonumber(till) <= now then
+        redis.call('HDEL', KEYS[1], page[2][i])
+      end
     end
   end
   if redis.call('HLEN', KEYS[1]) >= max then
