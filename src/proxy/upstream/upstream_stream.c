@@ -585,7 +585,9 @@ void upstream_stream_on_trailers(struct upstream_stream *stream)
 void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
 {
     struct upstream_user *user = stream->upstream.user;
-    user->response->error.status = stream->stream.has_answer ? 0 : user->response->error.status;
+    if (stream->stream.has_answer) {
+        user->response->error = (struct http_error){0};
+    }
     user->events->on_bad(user, reason);
 }
 
@@ -720,5 +722,6 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     list_push_back(&http2->streams, &stream->node);
     http2->n_streams++;
     upstream_begin_request(upstream, user);
+    user->response->error = (struct http_error){0}; /* the connection may fail before its head */
     return upstream;
 }
