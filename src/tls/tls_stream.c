@@ -199,7 +199,8 @@ static int bio_read(BIO *bio, char *buffer, size_t capacity, size_t *n_read)
         return 1;
     }
     *n_read = 0;
-    if (session->n_receives > 0 && !session->has_end && !session->is_lost) {
+    /* A peer that takes no more may have said why. */
+    if (session->n_receives > 0 && !session->has_end) {
         const ssize_t n = tls_session_receive(session, buffer, capacity);
         session->n_receives = n == (ssize_t)capacity ? session->n_receives - 1 : 0;
         if (n > 0) {
