@@ -22,9 +22,9 @@ enum downstream_phase {
     DOWNSTREAM_BUSY,     /* carries an exchange */
     DOWNSTREAM_HTTP2,    /* carries HTTP/2, see http2_connection.h */
     DOWNSTREAM_ANSWERED, /* the exchange is over; the end of its answer is not written yet */
-    DOWNSTREAM_LINGER, /* answered; the client's bytes are discarded until it has read the answer,
+    DOWNSTREAM_LINGER,   /* answered; the client's bytes are discarded until it has read the answer,
                         * or left unread for a moment after abuse */
-    DOWNSTREAM_CLOSED, /* freed at the end of the iteration */
+    DOWNSTREAM_CLOSED,   /* freed at the end of the iteration */
 };
 
 struct downstream {
