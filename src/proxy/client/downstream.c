@@ -210,8 +210,8 @@ static void finish(struct downstream *downstream)
     }
 }
 
-/* Close it after a pause, in which nothing is read: who floods connects again at once when it sees
- * the end, and so the flood goes on at the cost of new connections. It gives way to new ones. */
+/* Close it after a pause, in which nothing is read. A client that floods connects again as soon as
+ * its connection ends, and a new connection costs more than frames. This one may be evicted. */
 static void close_after_pause(struct downstream *downstream)
 {
     const uint64_t now_us = clock_monotonic_us();
