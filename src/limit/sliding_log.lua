@@ -12,6 +12,7 @@ cost   units, >= 0; 0 asks only
 ]]
 local LOG_CHUNK = 8 -- entries read at once at first; each chunk is twice as long as the one before
 local LOG_WALK = 56 -- entries summed up to tell when units pass: the first three chunks
+local LOG_SUMMED = 512 -- entries read at once where thousands are
 local LOG_LEFT = 8 -- as many entries that have left stay in the list until the next charge
 
 local function read_entry(packed)
@@ -106,6 +107,48 @@ local function load_log(key, now, rate, period)
   return state
 end
 
+-- The units of the entries from index i to the last.
+local function sum_units(state, i, last)
+  local sum = 0
+  for from = i, last, LOG_SUMMED do
+    local to = math.min(from + LOG_SUMMED - 1, last)
+    local chunk = redis.call('LRANGE', state.key, from, to)
+    for j = 1, #chunk do
+      local _, units = read_entry(chunk[j])
+      sum = sum + units
+    end
+  end
+  return sum
+end
+
+-- Drops a burst, which may have thousands of entries, without reading each: it finds the first that
+-- stays. The units need no sum if no entry stays, or if each has one; else the shorter side is
+-- summed up.
+local function drop_burst(state)
+  local from, first, last = state.first, state.first, state.n
+  if math.min(state.newest, state.now) + state.period <= state.now then
+    first = last + 1
+  end
+  local stays = last -- if any does
+  while first < stays do
+    local middle = math.floor((first + stays) / 2)
+    if log_time(state, middle) + state.period <= state.now then
+      first = middle + 1
+    else
+      stays = middle
+    end
+  end
+  local n_left, n_stay = first - from, last - first + 1
+  if state.units == n_left + n_stay or n_stay == 0 then
+    state.units = n_stay
+  elseif n_left < n_stay then
+    state.units = state.units - sum_units(state, from, first - 1)
+  else
+    state.units = sum_units(state, first, last)
+  end
+  state.first, state.loaded = first, math.max(state.loaded, first - 1)
+end
+
 -- What has left the window by now counts no more.
 local function drop_old(state)
   while state.first <= state.n do
@@ -114,6 +157,9 @@ local function drop_old(state)
       break
     end
     state.units, state.first = state.units - units, state.first + 1
+    if state.first == LOG_CHUNK + 1 then
+      drop_burst(state)
+    end
   end
   state.units = math.max(state.units, 0)
 end

@@ -16,6 +16,8 @@
 static const uint64_t START_US = UINT64_C(1763667890123456);
 static const uint64_t S = 1000000;
 
+enum { BURST_STEP_US = 100 }; /* between two requests of a burst */
+
 static uint32_t at_most_u32(uint64_t value)
 {
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
@@ -163,15 +165,16 @@ static enum decision_aim make_aim(void)
     return one_in(10) ? DECISION_DENY : DECISION_ADMIT;
 }
 
-static void make_decision(struct story *story, struct step *step,
+static void make_decision(struct story *story, struct step *step, bool is_of_burst,
                           struct judge_state states[STORY_LIMITS][STORY_KEYS])
 {
     step->settles = false;
-    step->aim = make_aim();
-    step->n_charges = 1 + random_below(story->n_limits);
+    step->aim = is_of_burst ? DECISION_ADMIT : make_aim();
+    step->n_charges = is_of_burst ? story->n_limits : 1 + random_below(story->n_limits);
     for (size_t i = 0; i < step->n_charges; i++) {
-        step->key[i] = one_in(5);
-        step->cost[i] = make_cost(&step->limits[i]);
+        step->key[i] = is_of_burst ? 0 : one_in(5);
+        step->cost[i] = is_of_burst ? 1 + (uint32_t)random_below(story->burst_cost)
+                                    : make_cost(&step->limits[i]);
         step->slot[i] = one_in(4) ? UINT64_MAX - random_below(9) : random_below(12);
         if (step->limits[i].params.is_calendar) {
             make_edges(&step->limits[i], step->now_us, step->edges[i]);
@@ -249,16 +252,36 @@ static void make_limits(struct story *story, const struct algorithm *only, uint6
     }
 }
 
+/* A time at which a part of the burst that ends at @now_us has left the period of a limit. */
+static uint64_t as_it_leaves(const struct story *story, uint64_t now_us)
+{
+    const struct limit *limit = &story->limits[0][random_below(story->n_limits)];
+    const uint64_t first_us = story->steps[0].now_us;
+    return ahead(first_us, limit_us(limit, limit->params.period) +
+                               random_below(now_us - first_us + BURST_STEP_US));
+}
+
 void story_make(struct story *story, const struct algorithm *only, uint64_t number,
                 struct tally *tally)
 {
     static struct judge_state states[STORY_LIMITS][STORY_KEYS];
     memset(states, 0, sizeof(states));
     make_limits(story, only, number);
+    const struct step *burst_end = story->steps + (one_in(4) ? 10 + random_below(30) : 0);
+    story->burst_cost = one_in(2) ? 1 : 3;
     size_t policy = 0;
     uint64_t now_us = one_in(20) ? 1 + random_below(10 * S) : START_US + random_below(S);
     for (struct step *step = story->steps; step < story->steps + STORY_STEPS; step++) {
         step->now_us = now_us;
+        if (step < burst_end) {
+            step->limits = story->limits[0];
+            make_decision(story, step, true, states);
+            now_us = ahead(now_us, random_below(BURST_STEP_US));
+            if (step + 1 == burst_end) {
+                now_us = as_it_leaves(story, now_us);
+            }
+            continue;
+        }
         policy = one_in(10) ? random_below(STORY_POLICIES) : policy;
         step->limits = story->limits[policy];
         if (step > story->steps && one_in(5)) {
@@ -266,7 +289,7 @@ void story_make(struct story *story, const struct algorithm *only, uint64_t numb
             now_us = one_in(2) ? now_us : ahead(now_us, random_below(S));
             continue;
         }
-        make_decision(story, step, states);
+        make_decision(story, step, false, states);
         const size_t reported = random_below(step->n_charges);
         now_us = next_time(now_us, &step->limits[reported],
                            &step->expected[step->batch_size - 1][reported], tally);

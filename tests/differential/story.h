@@ -2,10 +2,10 @@
  * keys of each, and what happens to them.
  *
  * Costs run from none to the greatest; time stands still, creeps, stops just before and just when
- * something comes back, jumps ahead by years and steps back by less and by more than a
- * second. What was charged is corrected, slots are renewed and given back, limits are shadows
- * or count denied requests, the policy raises and lowers them, and some requests are judged
- * alone or denied by others. */
+ * something comes back, jumps ahead by years and steps back by less and by more than a second. Some
+ * begin with a burst, and go on when a part of it has left the period. What was charged is
+ * corrected, slots are renewed and given back, limits are shadows or count denied requests, the
+ * policy raises and lowers them, and some requests are judged alone or denied by others. */
 
 #ifndef SLUICE_TESTS_DIFFERENTIAL_STORY_H
 #define SLUICE_TESTS_DIFFERENTIAL_STORY_H
@@ -49,6 +49,7 @@ struct step {
 struct story {
     struct limit limits[STORY_POLICIES][STORY_LIMITS]; /* the first, and after a change */
     size_t n_limits;
+    uint32_t burst_cost; /* the greatest of a request of the burst that may begin it */
     char keys[STORY_LIMITS][STORY_KEYS][STORY_KEY_BYTES];
     struct step steps[STORY_STEPS];
 };

@@ -318,6 +318,31 @@ START_TEST(a_denial_reads_few_entries_however_much_must_leave)
 }
 END_TEST
 
+/* Bursts a microsecond apart: the greatest cost, and how many of the entries stay. */
+static const struct {
+    uint32_t cost_max;
+    uint64_t n_stay;
+} BURSTS[] = {{1, N_LEFT / 3}, {1, 1}, {1, 0}, {3, 0}};
+
+START_TEST(a_burst_that_has_left_a_log_is_not_read)
+{
+    const uint64_t n_stay = BURSTS[_i].n_stay;
+    const struct limit_spec spec = {.algorithm = &sliding_log_algorithm, .rate = 3 * N_LEFT};
+    use_spec(&spec, MINUTE);
+    for (uint64_t i = 0; i < N_LEFT; i++) {
+        ck_assert(take(1 + (uint32_t)(i % BURSTS[_i].cost_max), 0, START_US + i).allowed);
+    }
+    redis_server_command(&server, "CONFIG RESETSTAT");
+
+    const struct verdict verdict = take(1, 0, START_US + MINUTE + N_LEFT - 1 - n_stay);
+    ck_assert(verdict.allowed);
+    ck_assert_uint_eq(verdict.remaining, 3 * N_LEFT - n_stay - 1);
+    ck_assert_int_le(calls_of("lrange"), 2);
+    ck_assert_int_le(calls_of("lindex"), 12);
+    ck_assert_int_eq(integer("LLEN {k}"), (long long)n_stay + 2);
+}
+END_TEST
+
 /* --- a policy that changes --- */
 
 START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
@@ -367,6 +392,7 @@ int main(void)
                         2);
     tcase_add_test(tcase, a_few_that_have_left_a_log_stay_until_the_next_charge);
     tcase_add_test(tcase, a_denial_reads_few_entries_however_much_must_leave);
+    tcase_add_loop_test(tcase, a_burst_that_has_left_a_log_is_not_read, 0, ARRAY_LEN(BURSTS));
     tcase_add_test(tcase, a_denied_request_is_answered_where_nothing_can_be_written);
     tcase_add_loop_test(tcase, raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken,
                         0, n);
