@@ -72,6 +72,9 @@ bool address_equals(const struct address *a, const struct address *b);
 /* Whether @prefix covers @address. Always false if the families differ. */
 bool address_prefix_covers(const struct address_prefix *prefix, const struct address *address);
 
+/* Whether @wide covers all addresses that @narrow covers. */
+bool address_prefix_holds(const struct address_prefix *wide, const struct address_prefix *narrow);
+
 /* Make a list of @n_prefixes fit to be searched by halves, if it is long: sort it, and drop what
  * another prefix covers. Returns how many are left. */
 size_t address_prefixes_index(struct address_prefix *prefixes, size_t n_prefixes);

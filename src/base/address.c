@@ -238,6 +238,11 @@ bool address_prefix_covers(const struct address_prefix *prefix, const struct add
     return address_equals(&masked, &prefix->base);
 }
 
+bool address_prefix_holds(const struct address_prefix *wide, const struct address_prefix *narrow)
+{
+    return wide->bits <= narrow->bits && address_prefix_covers(wide, &narrow->base);
+}
+
 /* By family and bytes, and the shortest of those with one base first: each prefix comes before all
  * that it covers, and only those lie between it and the last of them. */
 static int compare_prefixes(const void *a, const void *b)

@@ -1,8 +1,9 @@
 #include "policy/route_rules.h"
 
 #include "http/method.h"
+#include "limit/bounds.h"
 
-__extension__ typedef unsigned __int128 wide;
+enum { IPV6_BITS = 128 };
 
 static bool is_enforced(const struct limit_rule *rule)
 {
@@ -90,44 +91,99 @@ bool route_limits_hold(const struct route *route, const struct route *other)
     return true;
 }
 
-/* Whether each client has one bucket of @key at most on a route, whatever it sends. */
-static bool is_forced(const struct key *key)
+/* The fewest bits of an IPv6 address that @key counts by; 0: all clients share its buckets. */
+static uint8_t ipv6_bits_of(const struct key *key)
 {
+    uint8_t bits = key_has_only_shared(key) ? 0 : IPV6_BITS;
     for (size_t i = 0; i < key->n_parts; i++) {
-        const enum key_source source = key->parts[i].terms[0].source;
-        if (source != KEY_GLOBAL && source != KEY_CLIENT_IP && source != KEY_ROUTE) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const struct key_term *term = &key->parts[i].terms[j];
+            if (term->source == KEY_CLIENT_IP && term->ipv6_bits < bits) {
+                bits = term->ipv6_bits;
+            }
+        }
+    }
+    return bits;
+}
+
+/* Whether each client has one bucket of @key at most on a route, whatever it sends, and shares it
+ * with the clients with which it shares one of @other. What a client sends is taken for its own. */
+static bool is_no_finer(const struct key *key, const struct key *other)
+{
+    const uint8_t bits_max = ipv6_bits_of(other);
+    for (size_t i = 0; i < key->n_parts; i++) {
+        const struct key_term *term = &key->parts[i].terms[0];
+        if (term->source == KEY_CLIENT_IP
+                ? term->ipv6_bits > bits_max
+                : term->source != KEY_GLOBAL && term->source != KEY_ROUTE) {
             return false;
         }
     }
     return true;
 }
 
-static bool is_slower(const struct limit *a, const struct limit *b)
+bool rule_excepts_no_more(const struct limit_rule *rule, const struct limit_rule *other)
 {
-    return (wide)a->params.rate * b->period_us < (wide)b->params.rate * a->period_us;
-}
-
-/* The rate of @rule that admits the fewest units in the long run. */
-static const struct limit *slowest(const struct limit_rule *rule)
-{
-    const struct limit *found = &rule->limits[0];
-    for (size_t i = 1; i < rule->n_limits; i++) {
-        if (is_slower(&rule->limits[i], found)) {
-            found = &rule->limits[i];
+    for (size_t i = 0; i < rule->n_except; i++) {
+        bool is_covered = false;
+        for (size_t j = 0; j < other->n_except; j++) {
+            is_covered = is_covered || address_prefix_holds(&other->except[j], &rule->except[i]);
+        }
+        if (!is_covered) {
+            return false;
         }
     }
-    return found;
+    return true;
 }
 
-/* Whether @rule admits no more than @other in the long run. May return false although it does. */
+/* The terms by which @rule bans keys; NULL: it bans none, as none that all clients share. */
+static const struct ban_terms *ban_of(const struct limit_rule *rule)
+{
+    return rule->ban.after > 0 && !rule->ban.shadow && !key_has_only_shared(&rule->key) ? &rule->ban
+                                                                                        : NULL;
+}
+
+/* Whether @rule, which charges all answers, bans as soon and as long as @other. */
+static bool bans_no_less(const struct limit_rule *rule, const struct limit_rule *other)
+{
+    const struct ban_terms *ban = ban_of(rule);
+    const struct ban_terms *wanted = ban_of(other);
+    return wanted == NULL || (ban != NULL && !other->charge_on.is_said &&
+                              ban->after <= wanted->after && ban->period_us >= wanted->period_us &&
+                              ban->for_ms >= wanted->for_ms && ban->factor >= wanted->factor &&
+                              ban->max_ms >= wanted->max_ms && ban->forget_ms >= wanted->forget_ms);
+}
+
+/* Whether @limit denies what @other denies, at any time and without the store. */
+static bool denies_as_much(const struct limit *limit, const struct limit *other)
+{
+    return bounds_never_binds(other, limit) && (limit->charge_denied || !other->charge_denied) &&
+           (limit->on_failure == other->on_failure || limit->on_failure == ON_FAILURE_DENY ||
+            other->on_failure == ON_FAILURE_ALLOW);
+}
+
+/* Whether @rule admits no more than @other in any time. May return false although it does: plans,
+ * calendars, slots and buckets that hold requests are not compared. */
 static bool admits_no_more(const struct limit_rule *rule, const struct limit_rule *other)
 {
-    const bool has_slots =
-        rule->limits[0].algorithm->has_slots || other->limits[0].algorithm->has_slots;
-    return is_enforced(rule) && !has_slots && rule->n_plans == 0 && !rule->charge_on.is_said &&
-           !rule->refund_on.is_said &&
-           (is_forced(&rule->key) || rule->key_number == other->key_number) &&
-           !is_slower(slowest(other), slowest(rule));
+    const bool has_plans =
+        rule->n_plans + rule->n_plan_sources + other->n_plans + other->n_plan_sources > 0;
+    const bool gives_back = rule->charge_on.is_said || rule->refund_on.is_said;
+    if (!is_enforced(rule) || has_plans || gives_back ||
+        !(rule->key_number == other->key_number || is_no_finer(&rule->key, &other->key)) ||
+        !rule_excepts_no_more(rule, other) || !bans_no_less(rule, other)) {
+        return false;
+    }
+    for (size_t i = 0; i < other->n_limits; i++) {
+        size_t j = 0;
+        while (j < rule->n_limits && !denies_as_much(&rule->limits[j], &other->limits[i])) {
+            j++;
+        }
+        if (j == rule->n_limits) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Whether @route limits its requests at least as @rule of @other does. */

@@ -101,15 +101,4 @@ struct cover_part {
 bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
                  const struct route_entry *later, const struct cover_part *part);
 
-/* Whether the prefix @wide covers all of @narrow. */
-bool cover_prefix(const struct address_prefix *wide, const struct address_prefix *narrow);
-
-/* The most units that @limit, a bucket, admits in a time shorter than @us. Saturates. */
-uint64_t bounds_bucket_admits(const struct limit *limit, uint64_t us);
-
-/* Whether @loose allows every request that @strict allows. Both count the same requests at the same
- * cost; @strict may count more requests, and refunds nothing. May return false although the answer
- * is yes, if that depends on calendars, on windows that begin with a request, or on rounding. */
-bool bounds_never_binds(const struct limit *loose, const struct limit *strict);
-
 #endif /* SLUICE_POLICY_LINT_LINT_H */

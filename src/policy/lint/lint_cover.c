@@ -118,15 +118,10 @@ static bool covers_method(const struct route_match *wide, struct span method)
     return wide->n_methods == 0;
 }
 
-bool cover_prefix(const struct address_prefix *wide, const struct address_prefix *narrow)
-{
-    return wide->bits <= narrow->bits && address_prefix_covers(wide, &narrow->base);
-}
-
 static bool covers_client(const struct route_match *wide, const struct address_prefix *client)
 {
     for (size_t i = 0; i < wide->n_clients && client != NULL; i++) {
-        if (cover_prefix(&wide->clients[i], client)) {
+        if (address_prefix_holds(&wide->clients[i], client)) {
             return true;
         }
     }

@@ -4,8 +4,10 @@
  * A limit can never deny if on each of its routes another limit judges the same requests by the
  * same key at the same cost and admits no more: see bounds_never_binds(). */
 
+#include "limit/bounds.h"
 #include "policy/compare.h"
 #include "policy/lint/lint.h"
+#include "policy/route_rules.h"
 
 /* The rules that share all routes of a rule. */
 struct companions {
@@ -57,21 +59,6 @@ static struct companions *find_companions(struct lint *lint)
 
 /* --- whether two rules judge alike --- */
 
-/* Whether @loose also excepts each client that @strict excepts. */
-static bool excepts_no_more(const struct limit_rule *strict, const struct limit_rule *loose)
-{
-    for (size_t i = 0; i < strict->n_except; i++) {
-        bool is_covered = false;
-        for (size_t j = 0; j < loose->n_except; j++) {
-            is_covered = is_covered || cover_prefix(&loose->except[j], &strict->except[i]);
-        }
-        if (!is_covered) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether @strict judges and keeps charging each request that @loose charges, and refuses the
  * requests without a key that @loose refuses. */
 static bool judges_as_much(const struct limit_rule *strict, const struct limit_rule *loose)
@@ -81,7 +68,7 @@ static bool judges_as_much(const struct limit_rule *strict, const struct limit_r
             ? strict->missing == KEY_MISSING_DENY
             : strict->missing != KEY_MISSING_SKIP || loose->missing == KEY_MISSING_SKIP;
     return strict == loose || (compare_keys(&strict->key, &loose->key) && judges_the_lacking &&
-                               excepts_no_more(strict, loose));
+                               rule_excepts_no_more(strict, loose));
 }
 
 /* Checked for an available and for an unavailable store. */

@@ -222,7 +222,7 @@ END_TEST
  * them for slashes. */
 static bool is_taken_beside(const char *others, const char *target)
 {
-    char text[2048];
+    char text[4096];
     struct text policy_text = text_of(text, sizeof(text));
     struct request request;
     const struct route *route = NULL;
@@ -284,7 +284,7 @@ END_TEST
 /* Servers that parse the target as a reference take what follows "//" for a host. */
 static bool is_taken_by_rest(const char *others, const char *target)
 {
-    char text[2048];
+    char text[4096];
     struct text policy_text = text_of(text, sizeof(text));
     struct request request;
     const struct route *route = NULL;
@@ -404,26 +404,48 @@ END_TEST
 /* Whether "/v1/@me", of @limits, takes @target beside a catch-all with `few` and `many`. */
 static bool is_taken_as_written(const char *limits, const char *rest, const char *target)
 {
-    char text[2048];
+    char text[4096];
     struct text policy_text = text_of(text, sizeof(text));
     struct request request;
     const struct route *route = NULL;
-    text_add_format(&policy_text,
-                    "listen: 127.0.0.1:0\n"
-                    "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
-                    "jwt: {a: {secret: 01234567890123456789012345678901, issuer: i}}\n"
-                    "limits:\n"
-                    "  few: {key: client.ip, rate: 9/s}\n"
-                    "  shadowed: {key: client.ip, rate: 1/s, shadow: true}\n"
-                    "  fewer: {key: [client.ip, route], rate: [100/s, 300/m]}\n"
-                    "  more: {key: client.ip, rate: 10/s}\n"
-                    "  failed: {key: client.ip, rate: 1/s, charge_on: [401]}\n"
-                    "  by-name: {key: header.x-name, rate: 1/s}\n"
-                    "  at-once: {key: client.ip, algorithm: concurrency, rate: 1}\n"
-                    "routes:\n"
-                    "  - {name: me, match: {path: [/v1/@me, /v1/me/*/x]}, %s%s}\n"
-                    "  - {name: rest, match: {path: /**}, %s}\n",
-                    limits, strstr(limits, "respond") == NULL ? ", upstream: api" : "", rest);
+    text_add_format(
+        &policy_text,
+        "listen: 127.0.0.1:0\n"
+        "upstreams: {api: {servers: \"http://127.0.0.1:1\"}}\n"
+        "store: {redis: \"redis://127.0.0.1:1\"}\n"
+        "jwt: {a: {secret: 01234567890123456789012345678901, issuer: i}}\n"
+        "limits:\n"
+        "  few: {key: client.ip, rate: 9/s}\n"
+        "  shadowed: {key: client.ip, rate: 1/s, shadow: true}\n"
+        "  fewer: {key: [client.ip, route], rate: [100/s, {rate: 300/m, burst: 9}]}\n"
+        "  bursty: {key: client.ip, rate: {rate: 1/s, burst: 10}}\n"
+        "  windows: {key: client.ip, algorithm: fixed_window, rate: 9/s}\n"
+        "  log: {key: client.ip, algorithm: sliding_log, rate: 4/s}\n"
+        "  addresses: {key: client.ip/128, rate: 1/s}\n"
+        "  networks: {key: client.ip/48, rate: 9/s}\n"
+        "  all: {key: global, rate: 9/s}\n"
+        "  all-fewer: {key: [global, route], rate: 8/s}\n"
+        "  but-24: {key: client.ip, rate: 9/s, except: {client: [192.0.2.0/24, 10.0.0.0/8]}}\n"
+        "  but-25: {key: client.ip, rate: 9/s, except: {client: 192.0.2.128/25}}\n"
+        "  bans: {key: client.ip, rate: 9/s, ban: {after: 10/m, for: 1m}}\n"
+        "  bans-soon: {key: client.ip, rate: 9/s, ban: {after: 5/h, for: 1h}}\n"
+        "  bans-late: {key: client.ip, rate: 9/s, ban: {after: 11/m, for: 1h}}\n"
+        "  bans-short: {key: client.ip, rate: 9/s, ban: {after: 5/m, for: 59s}}\n"
+        "  bans-401: {key: client.ip, rate: 9/s, charge_on: [401],\n"
+        "             ban: {after: 10/m, for: 1m}}\n"
+        "  would-ban: {key: client.ip, rate: 9/s,\n"
+        "              ban: {after: 5/h, for: 1h, shadow: true}}\n"
+        "  stubborn: {key: client.ip, rate: 9/s, charge_denied: true}\n"
+        "  closed: {key: client.ip, rate: 9/s, on_failure: deny}\n"
+        "  open: {key: client.ip, rate: 9/s, on_failure: allow}\n"
+        "  more: {key: client.ip, rate: 10/s}\n"
+        "  failed: {key: client.ip, rate: 1/s, charge_on: [401]}\n"
+        "  by-name: {key: header.x-name, rate: 1/s}\n"
+        "  at-once: {key: client.ip, algorithm: concurrency, rate: 1}\n"
+        "routes:\n"
+        "  - {name: me, match: {path: [/v1/@me, /v1/me/*/x]}, %s%s}\n"
+        "  - {name: rest, match: {path: /**}, %s}\n",
+        limits, strstr(limits, "respond") == NULL ? ", upstream: api" : "", rest);
     text_add_char(&policy_text, '\0');
     struct policy *policy = policy_from_text(text);
     request_init(&request, "GET", target, "x");
@@ -465,6 +487,38 @@ START_TEST(rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused)
         !is_taken_as_written("limits: [fewer]", "limits: [few], cost: 2, upstream: api", target));
     ck_assert(
         !is_taken_as_written("limits: [few]", "limits: [few, at-once], upstream: api", target));
+}
+END_TEST
+
+/* Limits of a route, and those of the route as which servers may read its requests. */
+static const struct {
+    const char *limits;
+    const char *rest;
+    bool is_laxer;
+} GUARDS[] = {
+    {"bursty", "few", true},     {"windows", "few", true},     {"log", "few", false},
+    {"log", "windows", false},   {"few", "windows", true},     {"fewer", "few, more", false},
+    {"addresses", "few", true},  {"few", "networks", true},    {"networks", "few", false},
+    {"few", "all", true},        {"all-fewer", "all", false},  {"all-fewer", "few", false},
+    {"but-25", "few", true},     {"but-24", "but-25", true},   {"but-25", "but-24", false},
+    {"few", "but-24", false},    {"few", "bans", true},        {"would-ban", "bans", true},
+    {"bans-late", "bans", true}, {"bans-short", "bans", true}, {"bans-soon", "bans", false},
+    {"bans", "few", false},      {"few", "would-ban", false},  {"bans-soon", "bans-401", true},
+    {"few", "stubborn", true},   {"stubborn", "few", false},   {"few", "closed", true},
+    {"closed", "few", false},    {"open", "few", true},        {"few", "open", false},
+};
+
+START_TEST(rule_78_a_laxer_burst_exception_or_ban_is_a_laxer_route)
+{
+    char limits[128];
+    char rest[128];
+    snprintf(limits, sizeof(limits), "limits: [%s]", GUARDS[_i].limits);
+    snprintf(rest, sizeof(rest), "limits: [%s], upstream: api", GUARDS[_i].rest);
+    for (size_t i = 0; i < ARRAY_LEN(UNUSUAL); i++) {
+        ck_assert_msg(is_taken_as_written(limits, rest, UNUSUAL[i]) != GUARDS[_i].is_laxer,
+                      "%s beside %s", limits, rest);
+    }
+    ck_assert(is_taken_as_written(limits, rest, "/v1/@me"));
 }
 END_TEST
 
@@ -611,6 +665,8 @@ int main(void)
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused, 0,
                         ARRAY_LEN(UNUSUAL));
+    tcase_add_loop_test(tcase, rule_78_a_laxer_burst_exception_or_ban_is_a_laxer_route, 0,
+                        ARRAY_LEN(GUARDS));
     tcase_add_loop_test(tcase, rule_78_a_route_that_asks_for_tokens_or_edits_fields_is_stricter, 0,
                         ARRAY_LEN(UNUSUAL));
     tcase_add_test(tcase,

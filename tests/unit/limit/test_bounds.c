@@ -1,4 +1,4 @@
-#include "policy/lint/lint.h"
+#include "limit/bounds.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -175,7 +175,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("policy/lint_bounds");
+    Suite *suite = suite_create("limit/bounds");
     TCase *tcase = tcase_create("bounds_never_binds");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_limit_that_never_binds_never_denies_what_the_stricter_one_allows);

@@ -9,7 +9,7 @@
  *   a window denies nothing while at most N units are admitted in the time that it covers
  *   a bucket denies nothing while each T admits at most B + N * (T - tick) / P units */
 
-#include "policy/lint/lint.h"
+#include "limit/bounds.h"
 
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
