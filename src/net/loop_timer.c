@@ -17,6 +17,10 @@
 #include "base/clock.h"
 #include "net/loop.h"
 
+enum {
+    HELD_US = 1000
+}; /* a timer that is so late was not waited for: the loop did something else */
+
 static void add(struct timer *timer, uint64_t delay_us)
 {
     const struct timeval delay = {
@@ -161,4 +165,16 @@ void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t 
 void timeout_disarm(struct timeout *timeout)
 {
     list_remove(&timeout->node);
+}
+
+bool timeout_restart_if_held(struct timeout *timeout, struct timeout_queue *queue,
+                             bool *was_restarted)
+{
+    const uint64_t now_us = clock_monotonic_us();
+    if (*was_restarted || now_us < timeout->deadline_us + HELD_US) {
+        return false;
+    }
+    *was_restarted = true;
+    timeout_arm(timeout, queue, now_us);
+    return true;
 }

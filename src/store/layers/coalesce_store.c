@@ -64,6 +64,7 @@ struct waiter {
     struct timeout deadline;   /* from its arrival; not armed for the first of a batch */
     struct list node;          /* in its batch's in_batch or waiting */
     bool is_in_batch;
+    bool was_restarted; /* its deadline */
 };
 
 /* The identical requests in flight: one call, and the waiters for the next call. */
@@ -228,12 +229,16 @@ static void on_deadline(struct timeout *timeout)
 {
     struct waiter *waiter = CONTAINER_OF(timeout, struct waiter, deadline);
     struct decision *decision = waiter->decision;
+    struct coalesce_store *store = coalesce_store_of(decision->frames[waiter->n_frames - 1].store);
+    if (timeout_restart_if_held(timeout, &store->deadlines, &waiter->was_restarted)) {
+        return; /* its call may not have left before now */
+    }
     if (waiter->is_in_batch) {
         waiter->decision = NULL;
         waiter->returned = 0;
     } else {
         store_cancel_below(decision, waiter->n_frames);
-        forget_waiter(coalesce_store_of(decision->frames[waiter->n_frames - 1].store), waiter);
+        forget_waiter(store, waiter);
     }
     decision->status = redis_fault_row(REDIS_FAULT_DEADLINE)->status;
     decision->source = DECISION_REDIS;
@@ -250,6 +255,7 @@ static struct waiter *take_waiter(struct coalesce_store *store, struct decision 
         waiter->decision = decision;
         waiter->n_frames = decision->n_frames;
         waiter->is_in_batch = false;
+        waiter->was_restarted = false;
         timeout_init(&waiter->deadline, on_deadline);
         list_init(&waiter->node);
     }

@@ -175,6 +175,9 @@ static void expire(struct redis_ticket *ticket)
 static void on_deadline(struct timeout *timeout)
 {
     struct redis_ticket *ticket = CONTAINER_OF(timeout, struct redis_ticket, deadline);
+    if (timeout_restart_if_held(timeout, &ticket->store->deadlines, &ticket->was_restarted)) {
+        return; /* the call may not have left before now */
+    }
     if (ticket->decision == NULL) {
         end_client_call(ticket);
     } else {
@@ -340,6 +343,7 @@ static struct redis_ticket *take_ticket(struct redis_store *store, struct decisi
         ticket->was_cell = false;
         ticket->asking = store->asking;
         ticket->is_trial = false;
+        ticket->was_restarted = false;
         ticket->release = NULL;
         timeout_init(&ticket->deadline, on_deadline);
         list_init(&ticket->node);

@@ -1,5 +1,6 @@
 #include <check.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "net/loop.h"
@@ -315,6 +316,49 @@ START_TEST(a_queue_made_shorter_while_it_is_idle_does_not_wait_for_who_has_gone)
 }
 END_TEST
 
+static bool was_restarted;
+
+static void restart_if_held(struct timeout *timeout)
+{
+    if (!timeout_restart_if_held(timeout, &queue, &was_restarted)) {
+        on_wait_end(timeout);
+    }
+}
+
+START_TEST(a_loop_that_was_held_up_gives_a_timeout_its_length_once_more)
+{
+    open_queue(20 * MS);
+    was_restarted = false;
+    timeout_init(&waiters[0].timeout, restart_if_held);
+    const uint64_t armed_us = clock_monotonic_us();
+    timeout_arm(&waiters[0].timeout, &queue, armed_us);
+    usleep(30 * MS);
+    const uint64_t looked_us = clock_monotonic_us();
+    iterations_for(loop, 1 * MS);
+    ck_assert(was_restarted);
+    iterations_until_count(loop, &n_expired, 1);
+    ck_assert_uint_ge(waiters[0].expired_us, looked_us + 20 * MS);
+
+    timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
+    usleep(30 * MS);
+    iterations_until_count(loop, &n_expired, 2); /* not a second time */
+    timeout_queue_close(&queue);
+}
+END_TEST
+
+START_TEST(a_loop_that_waits_for_a_timeout_does_not_restart_it)
+{
+    open_queue(5 * MS);
+    was_restarted = false;
+    timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
+    waiters[0].timeout.deadline_us = clock_monotonic_us();
+    ck_assert(!timeout_restart_if_held(&waiters[0].timeout, &queue, &was_restarted));
+    ck_assert(!was_restarted);
+    timeout_disarm(&waiters[0].timeout);
+    timeout_queue_close(&queue);
+}
+END_TEST
+
 START_TEST(an_idle_queue_serves_again)
 {
     open_queue(1 * MS);
@@ -352,6 +396,8 @@ int main(void)
     tcase_add_test(queues, an_expiry_may_disarm_the_next_and_arm_itself);
     tcase_add_test(queues, a_queue_made_shorter_while_it_is_idle_does_not_wait_for_who_has_gone);
     tcase_add_test(queues, an_idle_queue_serves_again);
+    tcase_add_test(queues, a_loop_that_was_held_up_gives_a_timeout_its_length_once_more);
+    tcase_add_test(queues, a_loop_that_waits_for_a_timeout_does_not_restart_it);
     suite_add_tcase(suite, queues);
 
     SRunner *runner = srunner_create(suite);

@@ -63,9 +63,10 @@ struct redis_cluster_ticket {
     enum redis_cluster_step step;
     struct redis_cluster_part *parts; /* alone, or those of the spread */
     size_t n_parts;
-    size_t n_pending; /* parts that are pending */
-    size_t n_charged; /* the first n_charged parts have admitted; step CHARGE only */
-    bool is_late;     /* the deadline has passed: the decision does not start again by key */
+    size_t n_pending;   /* parts that are pending */
+    size_t n_charged;   /* the first n_charged parts have admitted; step CHARGE only */
+    bool is_late;       /* the deadline has passed: the decision does not start again by key */
+    bool was_restarted; /* the deadline */
     struct redis_cluster_part alone;
     struct redis_cluster_spread *spread; /* owned; NULL: one part */
 };

@@ -428,6 +428,9 @@ static void on_deadline(struct timeout *timeout)
 {
     struct redis_cluster_ticket *ticket =
         CONTAINER_OF(timeout, struct redis_cluster_ticket, deadline);
+    if (timeout_restart_if_held(timeout, &ticket->cluster->deadlines, &ticket->was_restarted)) {
+        return; /* the calls may not have left before now */
+    }
     ticket->is_late = true;
     ticket->n_pending++;
     for (size_t i = 0; i < ticket->n_parts; i++) {
@@ -452,6 +455,7 @@ static struct redis_cluster_ticket *take_ticket(struct redis_cluster *cluster,
     ticket->n_pending = 0;
     ticket->n_charged = 0;
     ticket->is_late = false;
+    ticket->was_restarted = false;
     ticket->spread = NULL;
     timeout_init(&ticket->deadline, on_deadline);
     if (redis_cluster_split(ticket) != STATUS_OK) {
