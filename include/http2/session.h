@@ -163,8 +163,8 @@ void http2_session_refuse_new(struct http2_session *session);
 void http2_session_stop(struct http2_session *session);
 /* Its owner, abuse, or a fault that nghttp2 does not see ended it: at most GOAWAY is to be sent. */
 bool http2_session_is_ended(const struct http2_session *session);
-/* It was ended by abuse. */
-bool http2_session_is_abused(const struct http2_session *session);
+/* Its peer broke the protocol, or spent three quarters of its abuse budget: it was told GOAWAY. */
+bool http2_session_is_misused(const struct http2_session *session);
 /* Ask for a sign of life, unless one is awaited. */
 void http2_session_ping(struct http2_session *session);
 bool http2_session_awaits_pong(const struct http2_session *session);

@@ -183,7 +183,7 @@ void session_fail(struct http2_session *session, uint32_t code)
     }
     /* The last stream is never above that of an earlier GOAWAY (RFC 9113 section 6.8). */
     session->is_terminated = true;
-    session->is_abused = code == NGHTTP2_ENHANCE_YOUR_CALM;
+    session->is_misused = code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_NO_ERROR;
     queue_goaway(session, session->is_last_goaway ? session->goaway_id : session->last_taken, code);
 }
 
@@ -212,6 +212,7 @@ void session_heed_budget(struct http2_session *session)
     case BUDGET_FINE:
         break;
     case BUDGET_LOW:
+        session->is_misused = true;
         send_last_goaway(session);
         break;
     case BUDGET_SPENT:
@@ -425,9 +426,9 @@ bool http2_session_is_ended(const struct http2_session *session)
     return session->is_terminated || session->is_broken;
 }
 
-bool http2_session_is_abused(const struct http2_session *session)
+bool http2_session_is_misused(const struct http2_session *session)
 {
-    return session->is_abused;
+    return session->is_misused;
 }
 
 bool http2_session_awaits_pong(const struct http2_session *session)

@@ -47,7 +47,7 @@ struct http2_session {
     unsigned continuations_max;
     bool is_broken;      /* no memory, or flooded: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */
-    bool is_abused;      /* namely ENHANCE_YOUR_CALM */
+    bool is_misused;     /* see http2_session_is_misused() */
     bool is_draining;    /* GOAWAY(2^31 - 1) is sent */
     bool is_last_goaway; /* no new streams are taken */
     bool is_goaway_sent; /* and the peer is told so */

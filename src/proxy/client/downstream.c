@@ -223,11 +223,11 @@ static void close_after_pause(struct downstream *downstream)
     eviction_publish(&downstream->connection.candidate, now_us);
 }
 
-void downstream_finish_http2(struct downstream *downstream, bool is_abused)
+void downstream_finish_http2(struct downstream *downstream, bool is_misused)
 {
     http2_free(downstream->http2);
     downstream->http2 = NULL;
-    if (is_abused && !downstream->connection.env->is_draining) {
+    if (is_misused && !downstream->connection.env->is_draining) {
         close_after_pause(downstream);
     } else {
         finish(downstream);

@@ -90,8 +90,8 @@ void downstream_end_handshake(struct downstream *downstream);
 /* The handshake took longer than timeouts.handshake: count and report it. */
 void downstream_report_slow_handshake(struct downstream *downstream);
 
-/* HTTP/2 is over: close in stages; after a pause if it was abused. */
-void downstream_finish_http2(struct downstream *downstream, bool is_abused);
+/* HTTP/2 is over: close in stages; after a pause if it was misused. */
+void downstream_finish_http2(struct downstream *downstream, bool is_misused);
 
 /* The handshake is over: the first request is expected (downstream.c). */
 void downstream_on_secured(struct downstream *downstream);

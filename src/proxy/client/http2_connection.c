@@ -361,7 +361,7 @@ static void flush(struct http2_connection *connection)
     take_resets(connection, now_us);
     if (!stream_is_blocked(&downstream->stream) && http2_session_is_over(connection->session)) {
         http2_end_requests(connection, HTTP2_END_CLIENT_GONE);
-        downstream_finish_http2(downstream, http2_session_is_abused(connection->session));
+        downstream_finish_http2(downstream, http2_session_is_misused(connection->session));
         return;
     }
     if (!connection->is_ended && http2_session_is_ended(connection->session)) {
