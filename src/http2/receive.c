@@ -155,6 +155,17 @@ static bool is_full(const struct http2_session *session)
     return session->is_last_goaway || session->n_streams >= session->config.streams_max;
 }
 
+/* A stream that GOAWAY does not take. A client that had not read it yet has no more under way than
+ * it may have open. */
+static void begin_late_head(struct http2_session *session)
+{
+    if (session->n_late < session->config.streams_max) {
+        session->n_late++;
+    } else {
+        session_spend(session, HTTP2_ABUSE_REFUSED, 1);
+    }
+}
+
 /* A head of @id begins, whose prefix was read. */
 static void begin_head(struct http2_session *session, int32_t id)
 {
@@ -171,7 +182,11 @@ static void begin_head(struct http2_session *session, int32_t id)
         }
         return;
     }
-    if (session->frame.is_ignored || session->is_goaway_sent) {
+    if (session->frame.is_ignored) {
+        return;
+    }
+    if (session->is_goaway_sent) {
+        begin_late_head(session);
         return;
     }
     session->last_taken = id;

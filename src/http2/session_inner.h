@@ -52,6 +52,7 @@ struct http2_session {
     bool is_last_goaway; /* no new streams are taken */
     bool is_goaway_sent; /* and the peer is told so */
     int32_t goaway_id;   /* with is_last_goaway: the last that was */
+    uint32_t n_late;     /* with is_goaway_sent: streams that were begun nevertheless */
     bool awaits_pong;    /* the PING of the owner */
     bool is_in_block;    /* between HEADERS and END_HEADERS */
     unsigned n_continuations;

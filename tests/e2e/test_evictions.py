@@ -246,28 +246,35 @@ def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
     until(lambda: "kind=idle" in proxy.stderr(), "the eviction in the log")
 
 
-def abuse(proxy):
-    """A connection that has been told to be calm; when that was."""
+CONTINUATIONS = HeadersFrame(1, b"\x82", flags=[]).serialize() + 20 * ContinuationFrame(1, b"\x86").serialize()
+BROKEN = b"\0\0\4\x08\0\0\0\0\0\0\0\0\0"  # WINDOW_UPDATE of 0
+PINGS = 170 * PingFrame(0, b"floods!!").serialize()  # three quarters of the budget
+
+
+def abuse(proxy, sent, code):
+    """A connection that has been told by GOAWAY; when that was."""
     client = Http2Client(proxy.address)
-    client.send_raw(HeadersFrame(1, b"\x82", flags=[]).serialize() + 20 * ContinuationFrame(1, b"\x86").serialize())
+    client.send_raw(sent)
     client.read_until(lambda: client.goaway)
-    assert client.goaway[1] == "ENHANCE_YOUR_CALM"
+    assert client.goaway[1] == code
     return client, time.monotonic()
 
 
-def test_who_floods_is_closed_after_a_pause_and_not_read_in_it(start):
+@pytest.mark.parametrize("sent, code", [(CONTINUATIONS, "ENHANCE_YOUR_CALM"), (BROKEN, "PROTOCOL_ERROR"), (PINGS, "NO_ERROR")],
+                         ids=["continuations", "broken", "pings"])
+def test_who_floods_is_closed_after_a_pause_and_not_read_in_it(start, sent, code):
     proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
-    client, told_at = abuse(proxy)
+    client, told_at = abuse(proxy, sent, code)
     with client:
         client.send_raw(PingFrame(0, b"12345678").serialize())
-        assert client.read_to_end() == "ENHANCE_YOUR_CALM"
+        assert client.read_to_end() == code
         assert time.monotonic() - told_at > 0.9
-        assert not any(isinstance(frame, PingFrame) for frame in client.frames)
+        assert not any(isinstance(frame, PingFrame) and frame.opaque_data == b"12345678" for frame in client.frames)
 
 
 def test_who_floods_gives_way_in_the_pause(start):
     proxy = start(policy(1, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
-    client, _ = abuse(proxy)
+    client, _ = abuse(proxy, CONTINUATIONS, "ENHANCE_YOUR_CALM")
     with client, proxy.connect() as new:
         ask(new)
         assert client.read_to_end() == "ENHANCE_YOUR_CALM"

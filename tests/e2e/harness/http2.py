@@ -166,6 +166,14 @@ class Http2Client:
         self.read_until(lambda: any(isinstance(frame, PingFrame) and "ACK" in frame.flags
                                     for frame in self.frames[n_before:]))
 
+    def read_goaway(self):
+        """The error of GOAWAY, or None where the connection closes without one. After an error it closes a second later."""
+        try:
+            self.read_until(lambda: self.goaway)
+        except Closed:
+            pass
+        return self.goaway and self.goaway[1]
+
     def read_to_end(self):
         """Everything up to the close; the error of GOAWAY, None if none came."""
         try:

@@ -99,6 +99,17 @@ START_TEST(all_units_end_the_connection)
 }
 END_TEST
 
+/* As many as a client may have had under way are free. */
+START_TEST(streams_behind_goaway_cost_when_they_are_too_many)
+{
+    ASSERT_ENDS("H 1 H POST; * 150 D 1 -; pack; * 149 H 3 SH GET; D 1 S a; answer 1 200 -",
+                "body 1 1 last\nHEADERS 1 :status=200 server=s end\n");
+    ASSERT_ENDS("H 1 H POST; * 150 D 1 -; pack; * 150 H 3 SH GET",
+                "GOAWAY 1 NO_ERROR\nGOAWAY 1 ENHANCE_YOUR_CALM\n");
+    ck_assert_uint_eq(peer_abuse(HTTP2_ABUSE_REFUSED), 50);
+}
+END_TEST
+
 START_TEST(units_come_back_with_time)
 {
     ASSERT_ENDS("H 1 H POST; * 140 D 1 -; at 5000; * 99 D 1 -; at 10000; * 99 D 1 -; D 1 S a;"
@@ -221,6 +232,7 @@ int main(void)
     tcase_add_loop_test(tcase, each_kind_is_counted, 0, ARRAY_LEN(ROWS));
     tcase_add_test(tcase, three_quarters_let_streams_end);
     tcase_add_test(tcase, all_units_end_the_connection);
+    tcase_add_test(tcase, streams_behind_goaway_cost_when_they_are_too_many);
     tcase_add_test(tcase, units_come_back_with_time);
     tcase_add_test(tcase, rapid_resets_end_with_the_150th);
     tcase_add_loop_test(tcase, a_reset_at_the_deadline_of_a_grpc_call_costs_nothing, 0,
