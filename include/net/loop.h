@@ -118,8 +118,8 @@ void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *tim
  * moved. */
 void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t now_us);
 void timeout_disarm(struct timeout *timeout);
-/* For on_expiry of what waits for bytes that this loop reads and writes itself: if the loop was held
- * up until after the deadline, arm @timeout again in @queue, once. Whether it did; it sets
+/* For on_expiry of what waits for bytes that this loop reads and writes itself: if the loop was
+ * held up until after the deadline, arm @timeout again in @queue, once. Whether it did; it sets
  * @was_restarted then. */
 bool timeout_restart_if_held(struct timeout *timeout, struct timeout_queue *queue,
                              bool *was_restarted);

@@ -97,7 +97,7 @@ void queue_frame(struct http2_session *session, unsigned type, unsigned flags, i
     }
     if ((flags & NGHTTP2_FLAG_ACK) != 0 && (type == NGHTTP2_PING || type == NGHTTP2_SETTINGS) &&
         ++session->n_acks > ACKS_MAX) {
-        session_break(session);
+        session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
         return;
     }
     set_item(&session->queue, session->queue.end, &item);

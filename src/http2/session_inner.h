@@ -45,7 +45,7 @@ struct http2_session {
     bool is_refused;   /* GOAWAY came, with goaway_code */
     uint32_t goaway_code;
     unsigned continuations_max;
-    bool is_broken;      /* no memory, or flooded: nothing is sent any more */
+    bool is_broken;      /* no memory: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */
     bool is_misused;     /* see http2_session_is_misused() */
     bool is_draining;    /* GOAWAY(2^31 - 1) is sent */

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, SettingsFrame
+from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, PingFrame, RstStreamFrame, SettingsFrame
 
 from harness.client import Client
 from harness.http2 import Http2Client
@@ -248,7 +248,10 @@ def test_http2_answers_that_wait_for_a_closed_window_give_way(start, path):
 
 CONTINUATIONS = HeadersFrame(1, b"\x82", flags=[]).serialize() + 20 * ContinuationFrame(1, b"\x86").serialize()
 BROKEN = b"\0\0\4\x08\0\0\0\0\0\0\0\0\0"  # WINDOW_UPDATE of 0
-PINGS = 170 * PingFrame(0, b"floods!!").serialize()  # three quarters of the budget
+PINGS = 170 * PingFrame(0, b"floods!!").serialize()  # more than are answered at once
+
+EMPTY = HeadersFrame(1, b"\x83\x86\x84\x41\x01a", flags=["END_HEADERS"]).serialize() \
+    + 160 * DataFrame(1, b"").serialize() + RstStreamFrame(1, 8).serialize()  # three quarters of the budget
 
 
 def abuse(proxy, sent, code):
@@ -260,8 +263,8 @@ def abuse(proxy, sent, code):
     return client, time.monotonic()
 
 
-@pytest.mark.parametrize("sent, code", [(CONTINUATIONS, "ENHANCE_YOUR_CALM"), (BROKEN, "PROTOCOL_ERROR"), (PINGS, "NO_ERROR")],
-                         ids=["continuations", "broken", "pings"])
+@pytest.mark.parametrize("sent, code", [(CONTINUATIONS, "ENHANCE_YOUR_CALM"), (BROKEN, "PROTOCOL_ERROR"), (PINGS, "ENHANCE_YOUR_CALM"), (EMPTY, "NO_ERROR")],
+                         ids=["continuations", "broken", "pings", "three_quarters"])
 def test_who_floods_is_closed_after_a_pause_and_not_read_in_it(start, sent, code):
     proxy = start(policy(2, more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
     client, told_at = abuse(proxy, sent, code)

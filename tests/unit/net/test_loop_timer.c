@@ -1,6 +1,5 @@
 #include <check.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "net/loop.h"
@@ -72,14 +71,19 @@ struct busy {
     uint64_t armed_us;
 };
 
+static void work_for(uint64_t us)
+{
+    const uint64_t started_us = clock_monotonic_us();
+    while (clock_monotonic_us() - started_us < us) {
+    }
+}
+
 /* The loop's own idea of the time is as old as its turn: a callback that works long and then arms a
  * timer must not be called early for that. */
 static void work_then_arm(struct loop_task *task)
 {
     struct busy *busy = CONTAINER_OF(task, struct busy, task);
-    const uint64_t started_us = clock_monotonic_us();
-    while (clock_monotonic_us() - started_us < 12 * MS) {
-    }
+    work_for(12 * MS);
     busy->armed_us = clock_monotonic_us();
     timer_arm(&busy->alarm->timer, 10 * MS);
 }
@@ -332,7 +336,7 @@ START_TEST(a_loop_that_was_held_up_gives_a_timeout_its_length_once_more)
     timeout_init(&waiters[0].timeout, restart_if_held);
     const uint64_t armed_us = clock_monotonic_us();
     timeout_arm(&waiters[0].timeout, &queue, armed_us);
-    usleep(30 * MS);
+    work_for(30 * MS);
     const uint64_t looked_us = clock_monotonic_us();
     iterations_for(loop, 1 * MS);
     ck_assert(was_restarted);
@@ -340,7 +344,7 @@ START_TEST(a_loop_that_was_held_up_gives_a_timeout_its_length_once_more)
     ck_assert_uint_ge(waiters[0].expired_us, looked_us + 20 * MS);
 
     timeout_arm(&waiters[0].timeout, &queue, clock_monotonic_us());
-    usleep(30 * MS);
+    work_for(30 * MS);
     iterations_until_count(loop, &n_expired, 2); /* not a second time */
     timeout_queue_close(&queue);
 }
