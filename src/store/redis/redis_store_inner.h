@@ -105,15 +105,14 @@ struct redis_ticket {
     struct redis_store *store;
     struct decision *decision; /* NULL: an abandoned request */
     struct timeout deadline;
-    struct list node;   /* in store->waiting */
-    bool was_eval;      /* sent with the script */
-    bool was_cell;      /* sent as CL.THROTTLE */
-    bool asking;        /* sent behind ASKING */
-    bool is_trial;      /* it is the trial of the breaker */
-    bool was_restarted; /* its deadline */
-    /* Of an abandoned request: releases the slots that it takes if it is admitted. */
-    struct redis_settlement *release;
-    struct redis_return *returned; /* of one that is cancelled; NULL: nothing is given back */
+    struct list node;                 /* in store->waiting */
+    bool was_eval;                    /* sent with the script */
+    bool was_cell;                    /* sent as CL.THROTTLE */
+    bool asking;                      /* sent behind ASKING */
+    bool is_trial;                    /* it is the trial of the breaker */
+    bool was_restarted;               /* its deadline */
+    struct redis_settlement *release; /* of an abandoned request: of the slots that it takes */
+    struct redis_return *returned;    /* of one that is cancelled; NULL: nothing is given back */
     struct client *client; /* of one that is cancelled: its call is counted here; NULL: nowhere */
 };
 
