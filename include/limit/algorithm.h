@@ -46,6 +46,7 @@ struct limit_params {
     bool strict;          /* sliding_window: the oldest sub-window counts whole */
     bool from_first;      /* fixed_window: a window starts at the first request admitted in it */
     bool is_calendar;     /* fixed_window: the call's edges define the windows */
+    uint64_t zone;        /* a number of the calendar's time zone, in the digest alone */
     /* buckets: charges may be corrected later, and the state holds the data for that; not part of
      * the digest */
     bool settles;

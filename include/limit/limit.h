@@ -55,6 +55,7 @@ struct limit_spec {
     bool strict;
     bool from_first;
     bool is_calendar;
+    uint64_t zone;
 };
 
 /* Fill algorithm, params, tick, period, digest and id of @limit, which has its name, from @spec,

@@ -85,7 +85,8 @@ static struct snapshot stand_by_clock(const struct fixed_window *window,
 }
 
 /* The window of the calendar around @now. A window after all known edges is assumed to last a
- * period. */
+ * period. A start after the edge is that of a proxy with another zone database, and stays: were it
+ * moved back, the next request of that proxy would begin a new count. */
 static struct snapshot stand_by_calendar(const struct fixed_window *window,
                                          const struct limit_params *params, const uint64_t *edges,
                                          uint64_t now)
@@ -99,7 +100,7 @@ static struct snapshot stand_by_calendar(const struct fixed_window *window,
     }
     return (struct snapshot){
         .count = window->start >= edges[next - 1] ? window->count : 0,
-        .start = edges[next - 1],
+        .start = window->start <= now ? later_of(window->start, edges[next - 1]) : edges[next - 1],
         .left = edges[next] - now,
     };
 }

@@ -40,6 +40,9 @@ else
       window, left = edges[edge - 1], edges[edge] - dated
     end
   end
+  if start > window and start <= dated then
+    window = start -- of a proxy with another zone database: moved back, it would be forgotten there
+  end
 end
 if start < window then
   count = 0

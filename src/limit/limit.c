@@ -33,7 +33,7 @@ static void write_identity(struct limit *limit)
         params->max_wait > 0,
         params->buckets,
         params->from_first,
-        params->is_calendar,
+        params->is_calendar ? params->zone : 0,
         limit->algorithm->has_rate_in_digest ? params->rate : 0,
     };
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -76,6 +76,7 @@ static struct limit_params params_in_ticks(const struct limit_spec *spec, uint32
         .strict = spec->strict,
         .from_first = spec->from_first,
         .is_calendar = spec->is_calendar,
+        .zone = spec->zone,
     };
 }
 

@@ -50,7 +50,7 @@ static uint64_t edge_at(const struct limit *limit, uint64_t k)
     return k * limit->params.period + (k % 3) * (limit->params.period / 4);
 }
 
-/* As a proxy tells whose clock may be a window off. */
+/* As a proxy tells whose clock may be a window off, or whose zone database says a later edge. */
 static void make_edges(const struct limit *limit, uint64_t now_us, uint64_t edges[LIMIT_EDGES])
 {
     uint64_t k = now_us / limit->params.period;
@@ -60,6 +60,11 @@ static void make_edges(const struct limit *limit, uint64_t now_us, uint64_t edge
     const uint64_t off = one_in(8) ? 2 : (one_in(8) ? 0 : 1);
     for (uint64_t i = 0; i < LIMIT_EDGES; i++) {
         edges[i] = k + i > off ? edge_at(limit, k + i - off) : 0;
+    }
+    const uint64_t later_us =
+        off == 1 && k > 0 && one_in(4) ? random_below(limit->params.period / 2 + 1) : 0;
+    for (size_t i = 0; i < LIMIT_EDGES; i++) {
+        edges[i] += later_us;
     }
 }
 

@@ -38,3 +38,14 @@ def test_windows_of_a_calendar_end_where_the_zone_says(start_in_store, zone):
         assert [answer.status for answer in answers] == [204, 429], unit
         assert answers[0].get("RateLimit-Policy") == f'"by-{unit}";q=1;w={seconds}'
         assert wait_s <= int(answers[1].get("Retry-After")) <= wait_s + 10, unit
+
+
+def test_proxies_of_two_time_zones_keep_two_counts(start_sharing):
+    proxies = [start_sharing(f"""
+        limits:
+          quota: {{key: client.ip, algorithm: fixed_window, rate: 5/day, timezone: {zone}}}
+        routes: [{{limits: [quota], respond: {{status: 204}}}}]
+    """) for zone in ("Asia/Tokyo", "America/Los_Angeles")]
+    rest_of_window(1800, at_least_s=10)
+    answers = [[proxy.ask().status for proxy in proxies] for _ in range(12)]
+    assert [answer.count(204) for answer in zip(*answers)] == [5, 5]

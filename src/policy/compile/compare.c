@@ -192,6 +192,10 @@ static const char *why_new(const struct policy *policy_before, const struct limi
     if (before->by_cell != after->by_cell) {
         return "redis-cell keeps a state of its own";
     }
+    if (before->params.is_calendar && after->params.is_calendar &&
+        before->params.zone != after->params.zone) {
+        return "its timezone is another";
+    }
     if (before->id.low != after->id.low || before->id.high != after->id.high) {
         return "its algorithm, or what gives its numbers a unit, is another";
     }

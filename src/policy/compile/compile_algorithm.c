@@ -1,6 +1,7 @@
 /* The parameters of a limit's algorithm: which keys it supports, alone and in combination, and the
  * calendars of a policy, one for each unit and zone. */
 
+#include "base/hash.h"
 #include "limit/algorithms.h"
 #include "limit/calendar.h"
 #include "policy/compile/compile.h"
@@ -185,6 +186,23 @@ void compile_parameters(struct compiler *compiler, const struct spec_limit *spec
     check_timezone(compiler, spec);
 }
 
+static struct span zone_of(const struct spec_limit *spec)
+{
+    return spec->timezone.node != NULL ? spec->timezone.text : SPAN("UTC");
+}
+
+/* The same in every process, and not 0. */
+static uint64_t zone_number(struct span zone)
+{
+    uint8_t hash[HASH_IDENTITY_BYTES];
+    uint64_t number = 0;
+    hash_identity(SPAN(""), zone, hash);
+    for (size_t i = 0; i < sizeof(number); i++) {
+        number = number << 8 | hash[i];
+    }
+    return number | 1;
+}
+
 struct limit_spec compile_limit_spec(const struct spec_limit *spec,
                                      const struct spec_rate *spec_rate)
 {
@@ -196,6 +214,7 @@ struct limit_spec compile_limit_spec(const struct spec_limit *spec,
     values.is_calendar = is_algorithm(spec, "fixed_window") && !values.from_first &&
                          (rate->calendar == RATE_CALENDAR_MONTH ||
                           (spec->timezone.node != NULL && rate->calendar != RATE_CALENDAR_NONE));
+    values.zone = values.is_calendar ? zone_number(zone_of(spec)) : 0;
     if (spec_rate->burst > 0) {
         values.burst = spec_rate->burst;
     } else if (values.burst == 0) {
@@ -242,7 +261,7 @@ const struct calendar *compile_calendar(struct compiler *compiler, const struct 
                                         enum rate_calendar rate)
 {
     const enum calendar_unit unit = UNITS[rate];
-    const struct span zone = spec->timezone.node != NULL ? spec->timezone.text : SPAN("UTC");
+    const struct span zone = zone_of(spec);
     const struct calendar *found = find(compiler, unit, zone);
     if (found != NULL || !make_room(compiler)) {
         return found;

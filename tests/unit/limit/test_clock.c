@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "limit/algorithms.h"
 #include "one_limit.h"
+#include "support/judge.h"
 
 /* 60 a minute, so that a second is worth a unit; at the end of a sub-window,
  * after the start of one. */
@@ -138,6 +139,36 @@ START_TEST(slots_outlive_a_step_back_by_their_lease)
 }
 END_TEST
 
+/* --- time zones --- */
+
+/* Proxies whose zone databases say two times for one midnight, in turn. */
+START_TEST(zone_data_that_differ_forget_no_count)
+{
+    static const uint64_t HOUR = 60 * MINUTE;
+    const uint64_t midnights[2][LIMIT_EDGES] = {
+        {START_US - 26 * HOUR, START_US - 2 * HOUR, START_US + 22 * HOUR, START_US + 46 * HOUR},
+        {START_US - 25 * HOUR, START_US - HOUR, START_US + 23 * HOUR, START_US + 47 * HOUR},
+    };
+    use(&fixed_window_algorithm, 6, 0, 24 * HOUR);
+    limit.params.is_calendar = true;
+    struct judge_state state = {.exists = false};
+    unsigned n_passed[2] = {0, 0};
+    for (uint64_t i = 0; i < 20; i++) {
+        const uint64_t *edges = midnights[i % 2];
+        struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = 1, .edges = edges};
+        struct judge_charge judged = {.limit = &limit, .state = &state, .cost = 1, .edges = edges};
+        script_client_send(&client, &charge, 1, START_US + i);
+        n_passed[0] += script_client_read(&client, &charge, 1);
+        n_passed[1] += judge_decide(&judged, 1, START_US + i);
+        ck_assert_uint_eq(charge.verdict.remaining, judged.verdict.remaining);
+        ck_assert_uint_eq(charge.verdict.reset_after, judged.verdict.reset_after);
+    }
+    /* The window that began later forgets the one request before it, and no more. */
+    ck_assert_uint_eq(n_passed[0], 7);
+    ck_assert_uint_eq(n_passed[1], 7);
+}
+END_TEST
+
 /* --- the clock of Redis --- */
 
 static long long calls_of(const char *command)
@@ -220,6 +251,7 @@ int main(void)
     tcase_add_test(tcase, a_large_step_back_neither_gives_nor_freezes);
     tcase_add_test(tcase, a_state_that_followed_a_clock_back_expires_by_the_new_time);
     tcase_add_test(tcase, slots_outlive_a_step_back_by_their_lease);
+    tcase_add_test(tcase, zone_data_that_differ_forget_no_count);
     tcase_add_test(tcase, a_charge_by_a_clock_that_is_behind_is_refunded_whole);
     tcase_add_test(tcase, the_clock_is_read_once_in_a_call_however_many_limits_there_are);
     suite_add_tcase(suite, tcase);

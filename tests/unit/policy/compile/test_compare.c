@@ -63,6 +63,39 @@ START_TEST(a_state_is_kept_where_its_meaning_is)
 }
 END_TEST
 
+static void on_zone(void *context, const struct limit_comparison *comparison)
+{
+    const struct limit_comparison **changed = context;
+    if (comparison->change != LIMIT_KEPT) {
+        static struct limit_comparison copy;
+        copy = *comparison;
+        *changed = &copy;
+    }
+}
+
+/* Windows of two zones are two counts; a rate without a calendar has no zone. */
+START_TEST(another_timezone_is_another_count)
+{
+    static const char FORM[] = "limits: {a: {key: client.ip, algorithm: fixed_window, "
+                               "rate: [5/day, 3/h], timezone: %s}}\n%s";
+    const struct limit_comparison *changed = NULL;
+    char rest[YAML_BYTES];
+    (void)snprintf(rest, sizeof(rest), FORM, "Asia/Tokyo", ROUTES);
+    struct policy *before = load("", rest);
+    compare_limits(before, before, on_zone, &changed);
+    ck_assert_ptr_null(changed);
+    (void)snprintf(rest, sizeof(rest), FORM, "Europe/Berlin", ROUTES);
+    struct policy *after = load("", rest);
+    compare_limits(before, after, on_zone, &changed);
+    ck_assert_ptr_nonnull(changed);
+    ck_assert_int_eq(changed->change, LIMIT_NEW);
+    ck_assert(span_equals(changed->after->name, SPAN("a.1d")));
+    ck_assert_str_eq(changed->why, "its timezone is another");
+    policy_free(before);
+    policy_free(after);
+}
+END_TEST
+
 /* The same Redis after another name, certificate or password keeps what it has counted. */
 static const struct {
     const char *store;
@@ -214,6 +247,7 @@ int main(void)
     TCase *tcase = tcase_create("what is as it was");
     tcase_add_loop_test(tcase, a_state_is_kept_where_its_meaning_is, 0,
                         (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
+    tcase_add_test(tcase, another_timezone_is_another_count);
     tcase_add_loop_test(tcase, a_state_in_redis_is_kept_however_redis_is_reached, 0,
                         (int)(sizeof(REACHED) / sizeof(REACHED[0])));
     tcase_add_test(tcase, limits_come_go_and_change_places);
