@@ -187,6 +187,19 @@ def test_a_client_that_leaves_a_server_of_http2_pays_what_the_response_says(star
     server.stop()
 
 
+def test_a_slow_client_of_a_server_of_http2_that_closes_pays_the_most(start_in_store):
+    """As by HTTP/1.1: no response says what it costs."""
+    server = Http2Server(behave=lambda peer, request: None, on_head=lambda peer, request: None)
+    proxy = start_in_store(budget(server, TOKENS % "").replace("response: 1m}", "response: 1m}, buffer: off"))
+    client = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nContent-Length: 9\r\n\r\nx")
+    request = server.wait_for(1)
+    time.sleep(1.5)  # the client is waited for
+    request.peer.close()
+    assert client.read().status == 408
+    wait_for_left(proxy, 50)
+    server.stop()
+
+
 @pytest.mark.parametrize("end", ["close", "hang", "garbage", "long"])
 def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, start_upstream, end):
     """It is the client's doing that nothing can be read."""

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import PingFrame, SettingsFrame, WindowUpdateFrame
+from hyperframe.frame import GoAwayFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness import message
 from harness.http2 import Http2Client
@@ -408,6 +408,35 @@ def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     else:
         request.peer.close()
     wait_for_free(proxy, SLOTS)
+
+
+@pytest.mark.parametrize("side, end", [("upload", "reset"), ("upload", "close"), ("upload", "goaway"),
+                                       ("download", "close")])
+def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, http2_server, side, end):
+    """Nothing works on it any more: no timeout is waited for, and none comes."""
+    proxy = start(policy2(http2_server, response="1s"))
+    with Http2Client(proxy.address, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10}) as client:
+        if side == "upload":
+            stream = client.begin(path="/work", method="POST", ends=False)
+            client.data(stream, b"a")
+        else:
+            stream = client.begin(path="/work")
+        request = http2_server.wait_for(1)
+        if side == "download":
+            request.peer.head(request.stream)
+            request.peer.data(request.stream, bytes(200))
+            client.read_until(lambda: len(client.answer_of(stream).body) == 10)
+        time.sleep(1.5)  # the client is waited for
+        if end == "reset":
+            request.peer.reset(request.stream, "INTERNAL_ERROR")
+        elif end == "goaway":
+            request.peer.send(GoAwayFrame(0, last_stream_id=request.stream))
+        if end != "reset":
+            request.peer.close()
+        assert proxy.lines_of("/work", 1)[0]["fault"] == "the upstream closed the connection while the client was slow"
+        assert free(proxy) == SLOTS
+        time.sleep(1.2)  # timeout.response
+        assert free(proxy) == SLOTS
 
 
 def test_an_answer_that_the_client_was_slow_to_take_is_read_to_its_end(start, http2_server):

@@ -16,8 +16,9 @@
  *
  * Failures: a server that does not answer within timeout.response, closes the connection, or sends
  * malformed HTTP leads to the same end, and a cost that it has not reported is the most that it
- * may be. A worker that has ABANDONED_REQUESTS_MAX already closes the connection at once, charges
- * that cost, and lets the slots expire with their leases, so that clients gain nothing by making
+ * may be. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
+ * for. A worker that has ABANDONED_REQUESTS_MAX already closes the connection at once, charges that
+ * cost, and lets the slots expire with their leases, so that clients gain nothing by making
  * abandoned requests. */
 
 #include <stdlib.h>
@@ -187,14 +188,13 @@ static bool awaits_cost(const struct exchange *exchange)
            settlement_awaits_cost(&exchange->admission);
 }
 
-/* Whether a server may go on working for @exchange without its client. Event streams, calls of gRPC
- * that are being answered, and tunnels are excluded: their connections are closed, or their streams
- * reset, so their servers learn at once that the client has left. */
+/* Whether the client of @exchange has left what a server may go on working on. Event streams, calls
+ * of gRPC that are being answered, and tunnels are excluded: their connections are closed, or their
+ * streams reset, so their servers learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
     return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
-           !exchange->is_event_stream && !exchange->is_call_answered &&
-           upstream_is_at_work(exchange->upstream);
+           !exchange->is_event_stream && !exchange->is_call_answered;
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -257,6 +257,12 @@ bool abandoned_request_take(struct exchange *exchange)
         return false;
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
+    if (!upstream_is_at_work(exchange->upstream)) {
+        const bool was_at_work =
+            exchange->upstream->is_lost && !upstream_is_unprocessed(exchange->upstream);
+        charge_most(exchange, was_at_work ? cost : NULL);
+        return false;
+    }
     const bool is_needed = cost != NULL || admission_has_slots(&exchange->admission);
     if (!is_needed) {
         return false;

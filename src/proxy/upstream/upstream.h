@@ -59,6 +59,7 @@ struct upstream {
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
     bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
     bool is_single;   /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
+    bool is_lost;     /* a stream that has ended before its answer: its user is to close it */
     struct head_parser parser;
     struct loop_task death;
 };

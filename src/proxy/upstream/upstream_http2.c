@@ -11,6 +11,7 @@
 
 #include "proxy/upstream/upstream_http2.h"
 
+#include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -221,6 +222,7 @@ void upstream_http2_on_left(struct upstream_http2 *http2)
 
 static void free_http2(struct upstream_http2 *http2)
 {
+    assert(http2->n_streams == 0); /* they point to it */
     if (http2->session != NULL) {
         http2_session_free(http2->session);
     }

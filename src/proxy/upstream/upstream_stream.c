@@ -585,6 +585,7 @@ void upstream_stream_on_trailers(struct upstream_stream *stream)
 void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
 {
     struct upstream_user *user = stream->upstream.user;
+    stream->upstream.is_lost = true;
     if (stream->stream.has_answer) {
         user->response->error = (struct http_error){0};
     }
@@ -594,6 +595,7 @@ void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
 void upstream_stream_on_lost(struct upstream_stream *stream)
 {
     struct upstream_user *user = stream->upstream.user;
+    stream->upstream.is_lost = true;
     user->events->on_lost(user);
 }
 
@@ -646,8 +648,8 @@ static bool is_held_back(const struct upstream *upstream)
 static bool is_at_work(const struct upstream *upstream)
 {
     const struct upstream_stream *stream = const_stream_of(upstream);
-    return stream->stream.session != NULL && !http2_stream_is_unprocessed(&stream->stream) &&
-           !stream->is_whole;
+    return stream->stream.session != NULL && !upstream->is_lost &&
+           !http2_stream_is_unprocessed(&stream->stream) && !stream->is_whole;
 }
 
 /* The end of the request is not sent, where a part of the body is missing: the server would take
@@ -655,6 +657,7 @@ static bool is_at_work(const struct upstream *upstream)
 static bool hand_over(struct upstream *upstream, struct upstream_user *user)
 {
     struct upstream_stream *stream = upstream_stream_of(upstream);
+    assert(!upstream->is_lost); /* its new user would not hear of its connection's end */
     if (upstream_http2_of(stream)->room.stream == &stream->stream) {
         return false; /* the head is written to memory of the user before */
     }
