@@ -47,6 +47,10 @@ bool grpc_is_binary(struct span name);
 /* Whether @value is one that a server of gRPC can decode: base64 without or with its padding. */
 bool grpc_is_base64(struct span value);
 
+/* @value without its padding, which makes no difference to servers of gRPC. What grpc_is_base64()
+ * does not take stays as it is. */
+struct span grpc_unpadded(struct span value);
+
 /* Where a body is among the messages of a call. Each has a prefix: a flag, and its length in 4
  * bytes. */
 struct grpc_messages {

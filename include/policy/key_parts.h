@@ -60,6 +60,7 @@ struct key_position;
 struct key_term {
     enum key_source source;
     bool is_credentials; /* the header Authorization, with a case-insensitive scheme */
+    bool is_binary;      /* a header that gRPC makes a list of: see grpc_is_binary() */
     /* of the header (lower case), cookie, query parameter, capture or claim; geohash: what stands
      * in parentheses, `query.lat query.lon 6` */
     struct span name;

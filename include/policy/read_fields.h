@@ -19,6 +19,7 @@ struct read_field {
     bool is_compared;          /* a condition compares its value, or a cost reads it as a number */
     bool is_asked_for;         /* a condition asks whether it is there */
     bool is_grpc;              /* a condition compares it with the media type of gRPC */
+    bool is_binary;            /* gRPC makes a list of it: see grpc_is_binary() */
     const struct span *values; /* that conditions compare it with, sorted */
     size_t n_values;
     const struct span *trimmed; /* the same as value_trim() leaves them, sorted */
@@ -41,6 +42,7 @@ const char *read_fields_check_all(const struct read_fields *fields, const struct
  *   a name equals a read one on servers that fold punctuation: X_Api_Key, X.Api.Key (rule 20)
  *   a compared field has several lines, equal ones too (rule 52)
  *   its value is one that a condition has only without blanks that some servers strip (rule 52)
+ *   it is a list to servers of gRPC, which make a field of each member (rule 52)
  * The values of keys are compared where they are read: see key_read(). */
 static inline const char *read_fields_check(const struct read_fields *fields,
                                             const struct head *head)

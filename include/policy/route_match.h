@@ -31,6 +31,7 @@ enum value_match_kind {
 struct value_match {
     struct span name;
     enum value_match_kind kind;
+    bool is_binary; /* of a field: see grpc_is_binary(); values are without padding */
     struct span *values;
     size_t n_values;
     uint32_t name_number; /* of a field: see match_fields.h; 0: none */

@@ -121,13 +121,25 @@ static unsigned value_of(char c)
     return c == '+' ? 62 : c == '/' ? 63 : 64;
 }
 
-bool grpc_is_base64(struct span value)
+/* Cut the padding that makes the length of @value a multiple of four. */
+static struct span cut_padding(struct span value)
 {
     const size_t len = value.len;
-    unsigned last = 0;
     if (len % 4 == 0 && len > 0 && value.data[len - 1] == '=') {
         value.len -= value.data[len - 2] == '=' ? 2 : 1;
     }
+    return value;
+}
+
+struct span grpc_unpadded(struct span value)
+{
+    return grpc_is_base64(value) ? cut_padding(value) : value;
+}
+
+bool grpc_is_base64(struct span value)
+{
+    unsigned last = 0;
+    value = cut_padding(value);
     for (size_t i = 0; i < value.len; i++) {
         last = value_of(value.data[i]);
         if (last > 63) {

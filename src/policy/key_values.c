@@ -1,5 +1,6 @@
 #include "policy/key_values.h"
 
+#include "http/grpc.h"
 #include "http/signed_value.h"
 #include "http/values.h"
 #include "jwt/token.h"
@@ -258,10 +259,38 @@ static bool normalise_field(const struct key_term *term, struct span *value,
                             struct key_scratch *scratch)
 {
     *value = value_trim(*value);
+    if (UNLIKELY(term->is_binary)) {
+        *value = grpc_unpadded(*value);
+    }
     if (may_be_signed(*value)) {
         return signed_normalise(value, 0, false, scratch);
     }
     return !term->is_credentials || normalise_credentials(value, scratch);
+}
+
+/* False: no more are wanted. */
+static bool add_line(struct reading *reading, struct span value, struct key_scratch *scratch)
+{
+    if (!normalise_field(reading->term, &value, scratch)) {
+        reading->is_refused = true;
+        return false;
+    }
+    return add(reading, value);
+}
+
+/* The same for a field of binary values: each member of the list is a field to servers of gRPC, and
+ * an empty one is none. */
+static NEVER_INLINE bool add_members(struct reading *reading, struct span list,
+                                     struct key_scratch *scratch)
+{
+    struct span member = SPAN("");
+    (void)field_list_next(&list, &member);
+    do {
+        if (!add_line(reading, member, scratch)) {
+            return false;
+        }
+    } while (field_list_next(&list, &member));
+    return true;
 }
 
 static void read_header(struct reading *reading, const struct request_view *request,
@@ -274,12 +303,8 @@ static void read_header(struct reading *reading, const struct request_view *requ
         if (field->name.len != name.len || !span_equals_ignore_case(field->name, name)) {
             continue;
         }
-        struct span value = field->value;
-        if (!normalise_field(reading->term, &value, scratch)) {
-            reading->is_refused = true;
-            return;
-        }
-        if (!add(reading, value)) {
+        if (!(UNLIKELY(reading->term->is_binary) ? add_members(reading, field->value, scratch)
+                                                 : add_line(reading, field->value, scratch))) {
             return;
         }
     }

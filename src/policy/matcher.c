@@ -40,6 +40,9 @@ static bool method_matches(const struct route_match *match, struct span method)
 
 static bool is_one_value(const struct value_match *wanted, struct span value)
 {
+    if (UNLIKELY(wanted->is_binary)) {
+        value = grpc_unpadded(value);
+    }
     for (size_t i = 0; i < wanted->n_values; i++) {
         if (span_equals(wanted->values[i], value)) {
             return true;

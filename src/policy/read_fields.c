@@ -82,6 +82,21 @@ static bool is_one_named(const struct read_fields *fields, const struct head *he
     return false;
 }
 
+/* Whether servers of gRPC make no field of the value, or several, or one of another value. */
+static bool is_list(struct span value)
+{
+    struct span rest = value;
+    struct span member;
+    return value.len > 0 && (!field_list_next(&rest, &member) || member.len < value.len);
+}
+
+/* Whether the field is not there to some servers. */
+static bool is_empty(const struct read_field *item, struct span value)
+{
+    struct span member;
+    return value_trim(value).len == 0 || (item->is_binary && !field_list_next(&value, &member));
+}
+
 static bool is_wanted(const struct read_field *item, struct span value)
 {
     return (item->is_grpc && grpc_is_type(value)) ||
@@ -92,6 +107,11 @@ static bool is_wanted_trimmed(const struct read_field *item, struct span trimmed
 {
     return (item->is_grpc && grpc_is_type(trimmed)) ||
            span_set_find(item->trimmed, item->n_trimmed, trimmed) < item->n_trimmed;
+}
+
+static struct span unpadded(const struct read_field *item, struct span value)
+{
+    return item->is_binary ? grpc_unpadded(value) : value;
 }
 
 /* Several lines, of which servers take the first, the last, or all joined by commas, which is
@@ -105,9 +125,12 @@ static const char *check_compared(const struct read_field *item, const struct he
             return "a field that the policy compares has several lines";
         }
     }
-    const struct span trimmed = value_trim(field->value);
-    if (trimmed.len < field->value.len && is_wanted_trimmed(item, trimmed) &&
-        !is_wanted(item, field->value)) {
+    if (item->is_binary && is_list(field->value)) {
+        return "a field whose name ends in -bin, which the policy compares, is a list";
+    }
+    const struct span trimmed = unpadded(item, value_trim(field->value));
+    const struct span value = unpadded(item, field->value);
+    if (trimmed.len < value.len && is_wanted_trimmed(item, trimmed) && !is_wanted(item, value)) {
         return "a field that the policy compares has blanks at its ends that only some servers "
                "strip";
     }
@@ -127,7 +150,7 @@ static const char *check_line(const struct read_fields *fields, const struct hea
     for (; at < fields->n_items && folds_to(name, &fields->items[at]); at++) {
         const struct read_field *item = &fields->items[at];
         if (span_equals_ignore_case(name, item->name)) {
-            if (item->is_asked_for && value_trim(head->fields[i].value).len == 0) {
+            if (item->is_asked_for && is_empty(item, head->fields[i].value)) {
                 return "a field is empty, which is none to some servers, and the policy asks "
                        "whether it is there";
             }

@@ -17,6 +17,8 @@ POLICY = f"""
       token: {{key: header.authorization, {RATE}}}
       header: {{key: header.x-api-key, {RATE}}}
       each: {{key: header.x-api-key, duplicates: each, {RATE}}}
+      binary: {{key: header.x-token-bin, {RATE}}}
+      each-binary: {{key: header.x-token-bin, duplicates: each, {RATE}}}
       cookie: {{key: cookie.sid, {RATE}}}
       strict: {{key: cookie.sid, duplicates: refuse, {RATE}}}
       named: {{key: cookie.user_id, {RATE}}}
@@ -29,6 +31,8 @@ POLICY = f"""
       - {{match: {{path: /token}}, limits: [token], respond: {{status: 204}}}}
       - {{match: {{path: /header}}, limits: [header], respond: {{status: 204}}}}
       - {{match: {{path: /each}}, limits: [each], respond: {{status: 204}}}}
+      - {{match: {{path: /binary}}, limits: [binary], respond: {{status: 204}}}}
+      - {{match: {{path: /each-binary}}, limits: [each-binary], respond: {{status: 204}}}}
       - {{match: {{path: /cookie}}, limits: [cookie], respond: {{status: 204}}}}
       - {{match: {{path: /strict}}, limits: [strict], respond: {{status: 204}}}}
       - {{match: {{path: /named}}, limits: [named], respond: {{status: 204}}}}
@@ -141,6 +145,26 @@ def test_with_each_every_line_of_a_header_is_charged_up_to_four(proxy):
     assert buckets.is_charged(*lines)
     assert buckets.is_charged(*lines, *lines)
     assert buckets.is_charged(*lines, ("X-Api-Key", "d")) is None
+
+
+@pytest.mark.parametrize("value", ["cmVhbA==", ",cmVhbA", "cmVhbA,", " , cmVhbA ,\t,", "cmVhbA==,cmVhbA", "cmVhbA, cmVhbA=="])
+def test_a_binary_field_counts_by_the_members_of_its_list(proxy, value):
+    """As servers of gRPC get them: docs/http2.md."""
+    buckets = Buckets(proxy, "/binary", ([("X-Token-Bin", "cmVhbA")], ""))
+    assert buckets.is_charged(("X-Token-Bin", value))
+    assert buckets.is_charged(("X-Token-Bin", value), ("x-token-bin", "cmVhbA"))
+
+
+def test_a_binary_field_of_differing_members_is_refused_or_each_is_charged(proxy):
+    buckets = Buckets(proxy, "/binary", ([("X-Token-Bin", "cmVhbA")], ""))
+    for other in ("cmVhbB", "cmVhbA=", "cmVhbA===", "CmVhbA"):
+        assert not buckets.is_charged(("X-Token-Bin", other))
+        assert buckets.is_charged(("X-Token-Bin", f"cmVhbA,{other}")) is None
+    each = Buckets(proxy, "/each-binary", ([("X-Token-Bin", "cmVhbA")], ""))
+    assert each.is_charged(("X-Token-Bin", "anVuaw, cmVhbA=="))
+    assert each.is_charged(("X-Token-Bin", "YQ,Yg,Yw,YQ,ZA,ZQ")) is None
+    assert proxy.ask("GET", "/binary", [("X-Token-Bin", ",")]).status == \
+        proxy.ask("GET", "/binary", [("X-Token-Bin", "")]).status
 
 
 # As some server reads "re/al:1" from it.

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "http/field.h"
+#include "http/grpc.h"
 #include "http/method.h"
 #include "http/target.h"
 #include "policy/jwt_provider.h"
@@ -191,6 +192,13 @@ static void compile_fields(struct compiler *compiler, const struct spec_match *s
         check_field_name(compiler, &specs[i].position);
     }
     match->n_fields = compile_conditions(compiler, &spec->headers, &match->fields);
+    for (size_t i = 0; i < match->n_fields; i++) {
+        struct value_match *condition = &match->fields[i];
+        condition->is_binary = grpc_is_binary(condition->name);
+        for (size_t j = 0; j < condition->n_values && condition->is_binary; j++) {
+            condition->values[j] = grpc_unpadded(condition->values[j]);
+        }
+    }
     if (spec->grpc && match->fields != NULL) {
         match->fields[match->n_fields++] = (struct value_match){
             .name = SPAN("content-type"),

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "http/grpc.h"
 #include "http/values.h"
 #include "policy/compile/compile.h"
 #include "policy/read_fields.h"
@@ -26,7 +27,11 @@ static void add(struct collection *collection, struct span name, bool is_compare
         folded[i] = read_field_fold(name.data[i]);
     }
     collection->items[at] = (struct read_field){
-        .name = name, .folded = span_of(folded, name.len), .is_compared = is_compared};
+        .name = name,
+        .folded = span_of(folded, name.len),
+        .is_compared = is_compared,
+        .is_binary = grpc_is_binary(name),
+    };
 }
 
 /* @term is no position. */

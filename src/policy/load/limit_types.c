@@ -4,6 +4,7 @@
 
 #include "base/diag.h"
 #include "http/field.h"
+#include "http/grpc.h"
 #include "jwt/token.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
@@ -336,6 +337,7 @@ static bool parse_name(struct span name, struct arena *arena, struct key_term *t
         return false;
     }
     term->is_credentials = is_field && span_equals_ignore_case(name, SPAN("authorization"));
+    term->is_binary = is_field && grpc_is_binary(name);
     return copy_name(name, is_field, arena, &term->name, problem);
 }
 

@@ -124,6 +124,20 @@ START_TEST(binary_fields_are_base64)
 }
 END_TEST
 
+START_TEST(padding_makes_no_difference)
+{
+    static const char *const VALUES[][2] = {
+        {"", ""},         {"YQ==", "YQ"},         {"YQ", "YQ"},   {"YWI=", "YWI"},
+        {"YWJj", "YWJj"}, {"YWJjYQ==", "YWJjYQ"}, {"YQ=", "YQ="}, {"YR==", "YR=="},
+        {"==", "=="},     {"a b=", "a b="},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(VALUES); i++) {
+        const struct span unpadded = grpc_unpadded(span_of_text(VALUES[i][0]));
+        ck_assert_msg(span_equals(unpadded, span_of_text(VALUES[i][1])), "%s", VALUES[i][0]);
+    }
+}
+END_TEST
+
 /* Whether a message has begun that is not whole, and whether one has been whole. */
 START_TEST(messages_are_told_apart_however_they_are_cut)
 {
@@ -179,6 +193,7 @@ int main(void)
     tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
     tcase_add_test(tcase, a_status_is_0_to_16);
     tcase_add_test(tcase, binary_fields_are_base64);
+    tcase_add_test(tcase, padding_makes_no_difference);
     tcase_add_test(tcase, messages_are_told_apart_however_they_are_cut);
     tcase_add_test(tcase, the_length_of_a_message_has_four_bytes);
     suite_add_tcase(suite, tcase);

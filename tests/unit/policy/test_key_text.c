@@ -113,7 +113,7 @@ START_TEST(a_key_is_read_in_each_of_its_forms)
 }
 END_TEST
 
-START_TEST(a_signed_token_is_one_key_in_each_of_its_spellings)
+START_TEST(a_value_is_one_key_in_each_of_its_spellings)
 {
 #define TOKEN "eyJhIjoxfQ.ZwAAAA.kYNjRMfPL9a1ccVDs5F3Ry6wD2E"
     static const char *const ROWS[][3] = {
@@ -122,6 +122,7 @@ START_TEST(a_signed_token_is_one_key_in_each_of_its_spellings)
         {"header.authorization", "header.authorization=Bearer " TOKEN,
          "header.authorization=bearer " TOKEN "="},
         {"header.x-key", "header.x-key=" TOKEN, "header.x-key=" TOKEN "=="},
+        {"header.x-key-bin", "header.x-key-bin=QQ", "header.x-key-bin=QQ=="},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
         struct key_given given[2];
@@ -313,7 +314,7 @@ int main(void)
     TCase *tcase = tcase_create("read");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_key_is_read_in_each_of_its_forms, 0, (int)ARRAY_LEN(MEANT));
-    tcase_add_test(tcase, a_signed_token_is_one_key_in_each_of_its_spellings);
+    tcase_add_test(tcase, a_value_is_one_key_in_each_of_its_spellings);
     tcase_add_loop_test(tcase, what_is_printed_is_read_back, 0, (int)ARRAY_LEN(MEANT));
     tcase_add_test(tcase, the_value_of_a_secret_part_means_what_a_request_with_it_is);
     tcase_add_test(tcase, a_method_means_what_a_request_with_it_is_counted_as);

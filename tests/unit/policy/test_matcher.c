@@ -490,6 +490,35 @@ START_TEST(rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused)
 }
 END_TEST
 
+START_TEST(a_binary_field_matches_with_its_padding_and_without)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        size_t index;
+    } ROWS[] = {
+        {"X-A-Bin", "QQ", 0},  {"x-a-bin", "QQ==", 0}, {"X-A-Bin", "Qg", 0}, {"X-A-Bin", "Qg==", 0},
+        {"X-A-Bin", "QQ=", 2}, {"X-A-Bin", "Qw", 2},   {"X-B", "QQ==", 2},   {"X-B", "QQ", 1},
+    };
+    struct policy *policy =
+        policy_from_text("listen: 127.0.0.1:0\n"
+                         "routes:\n"
+                         "  - {match: {header: {x-a-bin: [QQ==, Qg]}}, respond: {status: 204}}\n"
+                         "  - {match: {header: {x-b: QQ}}, respond: {status: 204}}\n"
+                         "  - {respond: {status: 204}}\n");
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct request request;
+        const struct route *route = NULL;
+        request_init(&request, "GET", "/", "x");
+        request_add_field(&request, span_of_text(ROWS[i].name), span_of_text(ROWS[i].value));
+        ck_assert_ptr_null(matcher_find_route(policy, &request.view, &route));
+        ck_assert_msg(route != NULL && route->index == ROWS[i].index, "%s: %s", ROWS[i].name,
+                      ROWS[i].value);
+    }
+    policy_free(policy);
+}
+END_TEST
+
 /* Limits of a route, and those of the route as which servers may read its requests. */
 static const struct {
     const char *limits;
@@ -665,6 +694,7 @@ int main(void)
     tcase_add_test(tcase, rule_71_what_stands_behind_two_slashes_leads_around_no_route);
     tcase_add_loop_test(tcase, rule_78_what_only_sluice_takes_for_a_laxer_route_is_refused, 0,
                         ARRAY_LEN(UNUSUAL));
+    tcase_add_test(tcase, a_binary_field_matches_with_its_padding_and_without);
     tcase_add_loop_test(tcase, rule_78_a_laxer_burst_exception_or_ban_is_a_laxer_route, 0,
                         ARRAY_LEN(GUARDS));
     tcase_add_loop_test(tcase, rule_78_a_route_that_asks_for_tokens_or_edits_fields_is_stricter, 0,

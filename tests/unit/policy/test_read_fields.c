@@ -152,6 +152,42 @@ START_TEST(rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_com
 }
 END_TEST
 
+START_TEST(rule_52_a_binary_field_that_is_compared_is_no_list)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        bool is_refused;
+    } ROWS[] = {
+        {"X-Token-Bin", "QQ", false},      {"X-Token-Bin", "QQ==", false},
+        {"X-Token-Bin", "Qg", false},      {"X-Token-Bin", "", false},
+        {"X-Token-Bin", ",QQ", true},      {"X-Token-Bin", "QQ==,", true},
+        {"X-Token-Bin", "QQ, QQ", true},   {"x-token-bin", "Qg,QQ", true},
+        {"X-Token-Bin", ",", true},        {"X-Token-Bin", "QQ\xa0", true},
+        {"X-Token-Bin", "QQ==\xa0", true}, {"X-Token-Bin", "Qw==\xa0", false},
+        {"X-There-Bin", "QQ,", false},     {"X-There-Bin", ",QQ,Qg", false},
+        {"X-There-Bin", ",", true},        {"X-There-Bin", "", true},
+        {"X-There-Bin", ", ,\t", true},    {"X-Key-Bin", ",QQ", false},
+        {"X-Other-Bin", ",QQ", false},
+    };
+    struct policy *policy = policy_from_text(
+        "listen: 127.0.0.1:0\n"
+        "limits: {a: {key: header.x-key-bin, rate: 1/s}}\n"
+        "routes:\n"
+        "  - {match: {header: {x-token-bin: [QQ==, Qg]}}, limits: [a], respond: {status: 204}}\n"
+        "  - {match: {header: {x-there-bin: true}}, respond: {status: 204}}\n");
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        struct request request;
+        request_init(&request, "GET", "/", "a");
+        request_add_field(&request, span_of_text(ROWS[i].name), span_of_text(ROWS[i].value));
+        const char *fault = read_fields_check(&policy->read_fields, &request.head);
+        ck_assert_msg((fault != NULL) == ROWS[i].is_refused, "%s: %s: %s", ROWS[i].name,
+                      ROWS[i].value, fault != NULL ? fault : "taken");
+    }
+    policy_free(policy);
+}
+END_TEST
+
 /* What is said of a request with @lines, as the parser reads it. */
 static const char *check_lines(const struct policy *policy, const char *lines)
 {
@@ -261,6 +297,7 @@ int main(void)
     tcase_add_test(tcase, rule_52_what_is_compared_has_one_line);
     tcase_add_test(tcase,
                    rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared);
+    tcase_add_test(tcase, rule_52_a_binary_field_that_is_compared_is_no_list);
     tcase_add_test(tcase, rule_46_connection_names_no_field_that_is_read);
     tcase_add_loop_test(tcase, a_policy_that_reads_a_field_of_one_connection_is_an_error, 0,
                         (int)ARRAY_LEN(PLACES));
