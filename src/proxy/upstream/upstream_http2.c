@@ -4,10 +4,10 @@
  * write at its end. Without streams it rests for timeout.idle, and is closed with GOAWAY.
  *
  * Failures: the server closes the connection, or is silent for timeouts.ping and does not answer a
- * PING, of which there is one for each time that it was heard (its streams are lost; those of the
- * last second may be why the server has closed it, and their clients are remembered); it breaks a
+ * PING, of which there is one for each time that it was heard (its streams are lost); it breaks a
  * rule of HTTP/2 (its streams have a bad answer); it sends GOAWAY (streams above its last one are
- * lost unprocessed, the others go on, and the connection ends with them). */
+ * lost unprocessed, the others go on, and the connection ends with them). Which requests share a
+ * connection is in upstream_sharing.c. */
 
 #include "proxy/upstream/upstream_http2.h"
 
@@ -30,7 +30,6 @@ enum {
     PING_PERIOD_US = 330 * 1000 * 1000, /* servers of gRPC allow a PING in 5 minutes without data */
     KEEPALIVE_S = 30,
     KEEPALIVE_PROBES = 3,
-    SUSPECT_US = 1000 * 1000, /* a request whose fields are younger may have ended a connection */
     BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
 };
 
@@ -42,11 +41,6 @@ static struct proxy_env *env_of(const struct upstream_http2 *http2)
 static bool is_closed(const struct upstream_http2 *http2)
 {
     return http2->connection->phase == UPSTREAM_CLOSED;
-}
-
-static struct upstream_stream *stream_at(struct list *node)
-{
-    return CONTAINER_OF(node, struct upstream_stream, node);
 }
 
 static struct upstream_stream *stream_of(struct http2_stream *stream)
@@ -76,54 +70,15 @@ static void leave_server(struct upstream_http2 *http2)
     list_remove(&http2->node);
 }
 
-/* Whether streams of several clients are under way. */
-static bool has_strangers(const struct upstream_http2 *http2)
-{
-    const struct list *first = http2->streams.next;
-    for (const struct list *node = first; node != &http2->streams; node = node->next) {
-        if (!address_equals(&stream_at((struct list *)(uintptr_t)node)->client,
-                            &stream_at((struct list *)(uintptr_t)first)->client)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The server has ended the connection, and what it was sent last may be the reason: remember whose
- * that was. A connection may end by itself, so without a word of the server only those are suspect
- * that were not alone on it. */
-static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream, bool is_alone)
-{
-    const uint64_t now_us = clock_monotonic_us();
-    const enum http2_goaway goaway =
-        http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
-    if (stream->risky_us == 0 || now_us - stream->risky_us >= SUSPECT_US ||
-        goaway == HTTP2_GOAWAY_FINE || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
-        return;
-    }
-    stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
-    suspects_add(&http2->connection->server->group->process->suspects, &stream->client, now_us);
-}
-
-static void suspect_all(struct upstream_http2 *http2)
-{
-    const bool is_alone = !has_strangers(http2);
-    http2->has_failed =
-        http2->session != NULL && http2_session_goaway(http2->session) == HTTP2_GOAWAY_REFUSAL;
-    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        suspect(http2, stream_at(node), is_alone);
-    }
-}
-
 /* End all streams, and close. */
 static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
 {
     leave_server(http2);
     if (cause == END_LOST) {
-        suspect_all(http2);
+        upstream_sharing_on_end(http2);
     }
     while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
-        struct upstream_stream *stream = stream_at(http2->streams.next);
+        struct upstream_stream *stream = upstream_stream_at(http2->streams.next);
         list_remove(&stream->node); /* also where its user keeps it for now */
         if (cause == END_BAD) {
             upstream_stream_on_bad(stream, "the server broke a rule of HTTP/2");
@@ -151,24 +106,17 @@ static void end(struct upstream *connection)
     }
 }
 
-static bool is_current(struct upstream *connection)
+static void note_resting(struct upstream_http2 *http2, bool is_resting)
 {
-    return upstream_is_current(connection) && !connection->server->group->is_retired &&
-           !connection->server->group->env->is_draining;
-}
-
-static struct upstream_http2 *http2_at(struct list *node)
-{
-    return CONTAINER_OF(node, struct upstream_http2, node);
-}
-
-static unsigned count_own_resting(struct upstream_server *server)
-{
-    unsigned n = 0;
-    for (struct list *node = server->http2.next; node != &server->http2; node = node->next) {
-        n += http2_at(node)->is_exclusive && http2_at(node)->is_resting;
+    struct upstream_server *server = http2->connection->server;
+    http2->is_resting = is_resting;
+    if (is_resting) {
+        counter_up(&upstream_server_meters(server)->idle);
+        server->n_own_resting += http2->is_exclusive;
+    } else {
+        counter_down(&upstream_server_meters(server)->idle);
+        server->n_own_resting -= http2->is_exclusive;
     }
-    return n;
 }
 
 /* Streams may have left: rest, or end. */
@@ -181,26 +129,23 @@ static void note_state(struct upstream_http2 *http2)
     }
     timer_disarm(&http2->ping);
     if (http2->session == NULL || !http2_session_takes_requests(http2->session) ||
-        !is_current(connection)) {
+        !upstream_http2_is_current(connection)) {
         end(connection);
         return;
     }
-    if (http2->is_exclusive && count_own_resting(connection->server) >= UPSTREAM_OWN_RESTING_MAX) {
+    if (http2->is_exclusive && connection->server->n_own_resting >= UPSTREAM_OWN_RESTING_MAX) {
         end(connection);
         return;
     }
-    http2->is_resting = true;
-    counter_up(&upstream_server_meters(connection->server)->idle);
+    note_resting(http2, true);
     timeout_arm(&connection->timeout, &group->idle_timeouts, clock_monotonic_us());
 }
 
-/* A stream begins. */
-static void end_rest(struct upstream_http2 *http2)
+void upstream_http2_end_rest(struct upstream_http2 *http2)
 {
     struct upstream *connection = http2->connection;
     if (http2->is_resting) {
-        http2->is_resting = false;
-        counter_down(&upstream_server_meters(connection->server)->idle);
+        note_resting(http2, false);
         timeout_disarm(&connection->timeout);
     }
     if (http2->session != NULL) {
@@ -236,8 +181,7 @@ static void on_close(struct upstream *connection)
     struct upstream_http2 *http2 = connection->http2;
     leave_server(http2);
     if (http2->is_resting) {
-        http2->is_resting = false;
-        counter_down(&upstream_server_meters(connection->server)->idle);
+        note_resting(http2, false);
     }
     if (http2->has_counted) {
         http2->has_counted = false;
@@ -292,15 +236,6 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     return false;
 }
 
-/* @stream has ended by GOAWAY, or by itself. */
-static void suspect_reset(struct upstream_http2 *http2, struct upstream_stream *stream)
-{
-    if (http2_session_goaway(http2->session) >= HTTP2_GOAWAY_ERROR &&
-        !http2_stream_is_refused(&stream->stream)) {
-        suspect(http2, stream, !has_strangers(http2));
-    }
-}
-
 /* Streams that were reset meanwhile. */
 static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
 {
@@ -311,7 +246,7 @@ static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
         if (event.kind != HTTP2_RESET) {
             return;
         }
-        suspect_reset(http2, stream_of(event.stream));
+        upstream_sharing_on_reset(stream_of(event.stream));
         upstream_stream_on_lost(stream_of(event.stream));
         if (is_closed(http2)) {
             return;
@@ -404,7 +339,7 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
         return true;
     case HTTP2_RESET:
         if (event->is_by_peer) {
-            suspect_reset(http2, stream);
+            upstream_sharing_on_reset(stream);
             upstream_stream_on_lost(stream);
         } else {
             upstream_stream_on_bad(stream, "the answer broke a rule of HTTP/2");
@@ -492,7 +427,7 @@ static void on_failed(struct upstream *connection, enum status status, const cha
     struct upstream_http2 *http2 = connection->http2;
     leave_server(http2);
     while (!list_is_empty(&http2->streams)) {
-        struct upstream_stream *stream = stream_at(http2->streams.next);
+        struct upstream_stream *stream = upstream_stream_at(http2->streams.next);
         struct upstream_user *user = stream->upstream.user;
         list_remove(&stream->node);
         if (reason != NULL) {
@@ -544,16 +479,16 @@ static void on_connected(struct upstream *connection)
     watch_peer(connection->stream.fd);
     http2->has_counted = true;
     counter_up(&upstream_server_meters(connection->server)->http2_connections);
-    end_rest(http2);
+    upstream_http2_end_rest(http2);
     upstream_http2_wake(http2);
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        stream_at(node)->upstream.phase = UPSTREAM_AWAITING;
+        upstream_stream_at(node)->upstream.phase = UPSTREAM_AWAITING;
     }
     struct list waiting;
     list_init(&waiting);
     list_move_all(&waiting, &http2->streams);
     while (!list_is_empty(&waiting)) {
-        struct upstream_stream *stream = stream_at(waiting.next);
+        struct upstream_stream *stream = upstream_stream_at(waiting.next);
         struct upstream_user *user = stream->upstream.user;
         list_remove(&stream->node);
         list_push_back(&http2->streams, &stream->node);
@@ -570,11 +505,11 @@ static void fall_back(struct upstream *connection)
     leave_server(http2);
     server->is_http1 = true;
     while (!list_is_empty(&http2->streams)) {
-        struct upstream *upstream = &stream_at(http2->streams.next)->upstream;
+        struct upstream *upstream = &upstream_stream_at(http2->streams.next)->upstream;
         struct upstream_user *user = upstream->user;
         struct upstream *next = connection;
         enum status status = STATUS_OK;
-        list_remove(&stream_at(http2->streams.next)->node);
+        list_remove(&upstream_stream_at(http2->streams.next)->node);
         if (is_used) {
             status = upstream_connect_anew(server, &next);
         }
@@ -639,83 +574,11 @@ void upstream_http2_drop(struct upstream *connection)
     free_http2(connection->http2);
 }
 
-/* --- the choice of a connection --- */
-
-const struct address *upstream_http2_owner(const struct upstream_server *server,
-                                           const struct upstream_request *request)
-{
-    struct suspects *suspects = &server->group->process->suspects;
-    return request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
-                   suspects_have(suspects, &request->client, clock_monotonic_us())
-               ? &request->client
-               : NULL;
-}
-
-static bool is_owned_by(const struct upstream_http2 *http2, const struct address *owner)
-{
-    return owner == NULL ? !http2->is_exclusive
-                         : http2->is_exclusive && address_equals(&http2->owner, owner);
-}
-
-static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
-{
-    struct upstream *connection = http2->connection;
-    const uint32_t granted = connection->server->granted;
-    const size_t most =
-        granted > 0 && granted < UPSTREAM_STREAMS_MAX ? granted : UPSTREAM_STREAMS_MAX;
-    if (http2->is_ending || http2->n_streams >= most) {
-        return false;
-    }
-    if (http2->session == NULL) {
-        return !connection->server->is_http1;
-    }
-    return use != UPSTREAM_FRESH && http2_session_may_open(http2->session) &&
-           is_current(connection);
-}
-
-/* Whether a connection that was at rest may have ended: then what has come of that is read. */
-static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use use)
-{
-    return use == UPSTREAM_SURE && http2->is_resting &&
-           stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
-}
-
-static bool is_narrow(const struct upstream_http2 *http2)
-{
-    return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
-}
-
-struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
-                                     enum upstream_use use, bool has_body)
-{
-    struct upstream_http2 *found = NULL;
-    struct list *node = server->http2.next;
-    while (node != &server->http2) {
-        struct upstream_http2 *http2 = http2_at(node);
-        node = node->next;
-        if (!is_owned_by(http2, owner) || (has_body && is_narrow(http2))) {
-            continue;
-        }
-        if (is_acceptable(http2, use) && is_doubtful(http2, use)) {
-            on_readable(http2->connection); /* it has no streams to end */
-        }
-        if (!is_closed(http2) && is_acceptable(http2, use) &&
-            (found == NULL || found->session == NULL)) {
-            found = http2;
-        }
-    }
-    if (found == NULL) {
-        return NULL;
-    }
-    end_rest(found);
-    return found->connection;
-}
-
 void upstream_http2_close_idle(struct upstream_server *server)
 {
     struct list *node = server->http2.next;
     while (node != &server->http2) {
-        struct upstream_http2 *http2 = http2_at(node);
+        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         node = node->next;
         if (http2->n_streams == 0) {
             end(http2->connection);

@@ -38,6 +38,14 @@ static inline bool upstream_speaks_http2(const struct upstream_server *server)
  * requests of that client alone; NULL: for those of all. False: no memory. */
 MUST_USE bool upstream_http2_init(struct upstream *connection, const struct address *owner);
 
+/* Close the connections of @server that have no streams. */
+void upstream_http2_close_idle(struct upstream_server *server);
+
+/* A connection that could not begin: free what upstream_http2_init() made. */
+void upstream_http2_drop(struct upstream *connection);
+
+/* --- the choice of a connection (upstream_sharing.c) --- */
+
 /* Whose the connection for @request has to be: its client's, which is to share none; NULL: it may
  * be one for all. */
 const struct address *upstream_http2_owner(const struct upstream_server *server,
@@ -47,12 +55,6 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
  * @has_body it has room for that. NULL: none. */
 struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
                                      enum upstream_use use, bool has_body);
-
-/* Close the connections of @server that have no streams. */
-void upstream_http2_close_idle(struct upstream_server *server);
-
-/* A connection that could not begin: free what upstream_http2_init() made. */
-void upstream_http2_drop(struct upstream *connection);
 
 /* --- streams (upstream_stream.c) --- */
 

@@ -1,4 +1,5 @@
-/* Internals of HTTP/2 to servers, for upstream_http2.c and upstream_stream.c alone. */
+/* Internals of HTTP/2 to servers, for upstream_http2.c, upstream_sharing.c and upstream_stream.c
+ * alone. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
 #define SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
@@ -6,6 +7,7 @@
 #include "http2/client_session.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_server.h"
 
 enum {
@@ -107,11 +109,32 @@ static inline struct upstream_http2 *upstream_http2_of(const struct upstream_str
     return stream->connection->http2;
 }
 
+static inline struct upstream_stream *upstream_stream_at(struct list *node)
+{
+    return CONTAINER_OF(node, struct upstream_stream, node);
+}
+
+static inline bool upstream_http2_is_current(struct upstream *connection)
+{
+    return upstream_is_current(connection) && !connection->server->group->is_retired &&
+           !connection->server->group->env->is_draining;
+}
+
 /* Frames may be due: write them at the end of the iteration. */
 void upstream_http2_wake(struct upstream_http2 *http2);
 
+/* A stream begins. */
+void upstream_http2_end_rest(struct upstream_http2 *http2);
+
 /* A stream has left: the connection may be at rest, or have to end. */
 void upstream_http2_on_left(struct upstream_http2 *http2);
+
+/* --- which requests share a connection (upstream_sharing.c) --- */
+
+/* The server has ended the connection, whose streams are not told yet. */
+void upstream_sharing_on_end(struct upstream_http2 *http2);
+/* The same of a stream, by RST_STREAM or GOAWAY. */
+void upstream_sharing_on_reset(struct upstream_stream *stream);
 
 /* --- events of the session, for a stream (upstream_stream.c) --- */
 

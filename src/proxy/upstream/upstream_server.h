@@ -51,10 +51,11 @@ struct upstream_server {
     unsigned generation;                               /* number of answers with addresses so far */
     struct health_check *check;                        /* only in worker 1; NULL: none */
     struct list idle;                                  /* struct upstream, the latest first */
-    struct list http2; /* struct upstream_http2 that take streams, the latest first */
-    uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
-    bool is_http1;     /* as ALPN said last */
-    bool has_upgraded; /* it has answered by HTTP/1.1 where it was asked for an upgrade */
+    struct list http2;      /* struct upstream_http2 that take streams, the latest first */
+    unsigned n_own_resting; /* of these, of one client each and without streams */
+    uint32_t granted;       /* streams of a connection, as the server said last; 0: nothing yet */
+    bool is_http1;          /* as ALPN said last */
+    bool has_upgraded;      /* it has answered by HTTP/1.1 where it was asked for an upgrade */
     uint64_t no_upgrade_until_us;            /* monotonic: it takes no such connections */
     struct tls_client_sessions tls_sessions; /* under group->tls */
     size_t n_connections;                    /* including idle ones */
