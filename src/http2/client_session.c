@@ -97,6 +97,11 @@ bool http2_stream_is_refused(const struct http2_stream *stream)
     return stream->is_reset_by_peer && is_for_request(stream->reset_code);
 }
 
+bool http2_stream_is_too_much(const struct http2_stream *stream)
+{
+    return stream->is_reset_by_peer && stream->reset_code == NGHTTP2_ENHANCE_YOUR_CALM;
+}
+
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)
 {
     return stream->is_unprocessed || !stream->is_opened;

@@ -396,10 +396,11 @@ static const char *read_loss(struct exchange *exchange, enum upstream_outcome *o
     return keep_reason(exchange, "the upstream refused TLS: ", alert);
 }
 
-/* A request that may have ended the connection of others is charged whatever becomes of it. */
+/* A request that may have ended the connection of others, or that the server has, is charged
+ * whatever becomes of it. */
 static void fail_lost(struct exchange *exchange, enum upstream_loss loss, const char *fault)
 {
-    if (loss == LOSS_SUSPECT || loss == LOSS_REFUSED) {
+    if (loss == LOSS_SUSPECT || loss == LOSS_REFUSED || loss == LOSS_CROWDED) {
         exchange_fail_refused(exchange, fault);
     } else {
         exchange_fail(exchange, 502, fault);
@@ -434,13 +435,16 @@ void exchange_on_lost(struct upstream_user *user)
     enum upstream_outcome outcome = was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
     const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
     const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
+    fault = loss == LOSS_CROWDED ? REFUSED : fault;
     exchange_note_outcome(exchange, outcome);
-    if (loss == LOSS_REFUSED) {
+    if (loss == LOSS_REFUSED || (loss == LOSS_CROWDED && choice->is_alone)) {
         exchange_fail_refused(exchange, REFUSED);
         return;
     }
-    /* One that is suspect is sent once more, on a connection of its client's own. */
-    was_kept = was_kept || (loss == LOSS_SUSPECT && !choice->fresh);
+    /* One that is suspect, or was one of too many, is sent once more, on a connection of its
+     * client's own. */
+    was_kept = was_kept || (loss == LOSS_SUSPECT && !choice->fresh) || loss == LOSS_CROWDED;
+    choice->is_alone = choice->is_alone || loss == LOSS_CROWDED;
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries)) {
         fail_lost(exchange, loss, fault);

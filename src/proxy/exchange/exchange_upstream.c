@@ -489,6 +489,7 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
         .head_bytes = head->method.len + head->target.whole.len,
         .more_fields_max = head->n_fields < fields_max ? fields_max - head->n_fields : 0,
         .has_body = head->body != BODY_NONE,
+        .is_alone = exchange->choice.is_alone,
     };
     for (size_t i = 0; i < head->n_fields; i++) {
         request->head_bytes += head->fields[i].name.len + head->fields[i].value.len;

@@ -227,7 +227,7 @@ static enum status take_stream(struct upstream_server *server, struct upstream_u
     struct upstream_request request;
     user->events->describe(user, &request);
     const struct address *owner = upstream_http2_owner(server, &request);
-    struct upstream *connection = upstream_http2_find(server, owner, use, request.has_body);
+    struct upstream *connection = upstream_http2_find(server, owner, &request, use);
     enum status status = STATUS_OK;
     if (connection == NULL) {
         status = make(server, NULL, true, owner, &connection);

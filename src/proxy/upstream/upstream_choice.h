@@ -19,6 +19,7 @@ struct upstream_choice {
     bool has_key;                            /* false: the key is missing, use round robin */
     bool is_probe;                           /* the request is the probe of the latest server */
     bool fresh;                              /* use new connections only */
+    bool is_alone;                           /* those that are of the client's own */
     struct upstream_server *stale;           /* the server whose idle connection died; NULL: none */
     unsigned n_addresses; /* failed addresses of the latest server; 0: all or none */
     unsigned n_timeouts;  /* connections that were not made in time */

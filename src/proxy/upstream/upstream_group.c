@@ -32,6 +32,9 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     server->credit = balance_first_credit(index, n_servers, group->env->number % n_servers);
     list_init(&server->idle);
     list_init(&server->http2);
+    for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
+        list_init(&server->http2_own[i]);
+    }
     return upstream_name_init(server, upstream_close_outdated);
 }
 

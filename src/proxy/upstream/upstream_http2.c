@@ -128,7 +128,7 @@ static void note_state(struct upstream_http2 *http2)
         return;
     }
     timer_disarm(&http2->ping);
-    if (http2->session == NULL || !http2_session_takes_requests(http2->session) ||
+    if (http2->session == NULL || http2->is_full || !http2_session_takes_requests(http2->session) ||
         !upstream_http2_is_current(connection)) {
         end(connection);
         return;
@@ -188,6 +188,7 @@ static void on_close(struct upstream *connection)
         counter_down(&upstream_server_meters(connection->server)->http2_connections);
     }
     timer_close(&http2->ping);
+    upstream_sharing_close(http2);
     loop_task_cancel(&http2->flush);
 }
 
@@ -526,6 +527,7 @@ static void fall_back(struct upstream *connection)
             is_used = true;
             http2->is_resting = false;
             timer_close(&http2->ping);
+            upstream_sharing_close(http2);
             connection->phase = UPSTREAM_AWAITING;
             user->events->on_connected(user, STATUS_OK);
         }
@@ -556,14 +558,13 @@ bool upstream_http2_init(struct upstream *connection, const struct address *owne
     http2->connection = connection;
     http2->is_exclusive = owner != NULL;
     http2->owner = owner != NULL ? *owner : (struct address){0};
-    list_init(&http2->node);
     list_init(&http2->streams);
     list_init(&http2->heads);
     list_init(&http2->refused);
     loop_task_init(&http2->flush, on_flush);
     timer_init(&http2->ping, loop, on_ping_timer, http2);
-    list_push_front(&connection->server->http2, &http2->node);
     connection->http2 = http2;
+    upstream_sharing_init(http2);
     connection->carrier_ops = &OPS;
     return true;
 }
@@ -574,14 +575,22 @@ void upstream_http2_drop(struct upstream *connection)
     free_http2(connection->http2);
 }
 
-void upstream_http2_close_idle(struct upstream_server *server)
+static void close_idle(struct list *connections)
 {
-    struct list *node = server->http2.next;
-    while (node != &server->http2) {
+    struct list *node = connections->next;
+    while (node != connections) {
         struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         node = node->next;
         if (http2->n_streams == 0) {
             end(http2->connection);
         }
+    }
+}
+
+void upstream_http2_close_idle(struct upstream_server *server)
+{
+    close_idle(&server->http2);
+    for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
+        close_idle(&server->http2_own[i]);
     }
 }

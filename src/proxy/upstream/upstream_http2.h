@@ -51,10 +51,10 @@ void upstream_http2_drop(struct upstream *connection);
 const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            const struct upstream_request *request);
 
-/* A connection of @owner that takes one more stream, for @use: established, or being made. With
- * @has_body it has room for that. NULL: none. */
+/* A connection of @owner that takes one more stream, for @request and @use: established, or being
+ * made. NULL: none. */
 struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
-                                     enum upstream_use use, bool has_body);
+                                     const struct upstream_request *request, enum upstream_use use);
 
 /* --- streams (upstream_stream.c) --- */
 

@@ -46,6 +46,9 @@ struct upstream_stream {
     struct address client;
     /* Monotonic: when its head, its trailers or a small piece was handed over last; 0: not yet. */
     uint64_t risky_us;
+    /* Monotonic: since when the server cannot send the rest of the answer, because the client does
+     * not take what has come; 0: it is not so. */
+    uint64_t held_since_us;
     enum upstream_loss loss;
     struct list refused_node; /* in http2->refused */
     const char *refusal;      /* then: why */
@@ -76,18 +79,23 @@ struct upstream_stream {
 struct upstream_http2 {
     struct upstream *connection;
     struct http2_session *session; /* NULL: it is being made */
-    struct list node;              /* in server->http2 */
+    struct list node;              /* in server->http2, or http2_own; in neither: for nobody */
     struct list streams;           /* struct upstream_stream */
     struct list heads;             /* those whose head was given alone */
     struct list refused;           /* those whose request is not sent */
     size_t n_streams;
-    bool is_exclusive;      /* for requests of `owner` alone */
-    struct address owner;   /* with is_exclusive; as address_of_client() gives it */
-    bool has_failed;        /* and a user counts that: the others get LOSS_SHARED */
-    bool is_ending;         /* no stream is taken any more */
-    bool is_resting;        /* no stream is under way, and it may be used again */
-    bool has_counted;       /* among the server's connections that speak HTTP/2 */
-    struct http2_room room; /* for the head that is being read */
+    bool is_exclusive;       /* for requests of `owner` alone */
+    bool is_set_aside;       /* the same, or for nobody, while answers are held back */
+    struct address owner;    /* of these; as address_of_client() gives it */
+    size_t n_held;           /* streams whose answer is held back */
+    bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */
+    bool is_full;            /* no stream is taken any more: the server may lack memory for it */
+    struct timer full_timer; /* then: until it is looked at whose answers are held back */
+    bool has_failed;         /* and a user counts that: the others get LOSS_SHARED */
+    bool is_ending;          /* no stream is taken any more */
+    bool is_resting;         /* no stream is under way, and it may be used again */
+    bool has_counted;        /* among the server's connections that speak HTTP/2 */
+    struct http2_room room;  /* for the head that is being read */
     struct head trailers_head;
     struct field trailer_fields[UPSTREAM_TRAILERS_MAX];
     char *trailer_bytes; /* of TRAILER_BYTES_MAX; NULL: none came so far */
@@ -131,10 +139,21 @@ void upstream_http2_on_left(struct upstream_http2 *http2);
 
 /* --- which requests share a connection (upstream_sharing.c) --- */
 
+/* @http2, whose connection, is_exclusive and owner are set, begins; and ends. */
+void upstream_sharing_init(struct upstream_http2 *http2);
+void upstream_sharing_close(struct upstream_http2 *http2);
+
+/* What the client of @stream has not taken has become more or less; or @stream is about to end. */
+void upstream_sharing_on_taken(struct upstream_stream *stream);
+void upstream_sharing_on_left(struct upstream_stream *stream);
 /* The server has ended the connection, whose streams are not told yet. */
 void upstream_sharing_on_end(struct upstream_http2 *http2);
 /* The same of a stream, by RST_STREAM or GOAWAY. */
 void upstream_sharing_on_reset(struct upstream_stream *stream);
+
+/* Whether the server has reset @stream before its answer, and may have done so for other requests
+ * on the connection, of now or before. */
+bool upstream_sharing_is_crowded(const struct upstream_stream *stream);
 
 /* --- events of the session, for a stream (upstream_stream.c) --- */
 

@@ -32,6 +32,8 @@ struct tls_handler;
 struct upstream_group;
 struct upstream_process;
 
+enum { UPSTREAM_OWN_ROWS = 64 };
+
 /* One server. */
 struct upstream_server {
     struct upstream_group *group;
@@ -51,8 +53,12 @@ struct upstream_server {
     unsigned generation;                               /* number of answers with addresses so far */
     struct health_check *check;                        /* only in worker 1; NULL: none */
     struct list idle;                                  /* struct upstream, the latest first */
-    struct list http2;      /* struct upstream_http2 that take streams, the latest first */
-    unsigned n_own_resting; /* of these, of one client each and without streams */
+    /* struct upstream_http2 that take streams, the latest first: of all clients; and, by client, of
+     * one alone. */
+    struct list http2;
+    struct list http2_own[UPSTREAM_OWN_ROWS];
+    unsigned n_own_resting; /* of these, without streams and for good */
+    uint64_t full_us;       /* monotonic: when one was full last; 0: never */
     uint32_t granted;       /* streams of a connection, as the server said last; 0: nothing yet */
     bool is_http1;          /* as ALPN said last */
     bool has_upgraded;      /* it has answered by HTTP/1.1 where it was asked for an upgrade */

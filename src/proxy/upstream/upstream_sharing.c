@@ -4,9 +4,15 @@
  *
  * Failures: the server ends the connection for what it was sent. The requests of the last second
  * may be why: their clients are remembered, and get connections of their own for a while, as a
- * request does whose head is long. */
+ * request does whose head is long.
+ *
+ * A client does not read its answers. What of them has no room here stays with the server, in
+ * memory that it counts by connection. So a connection on which an answer is held back takes no new
+ * requests of other clients. Where the server has reset one all the same, the connection takes no
+ * more of anybody, and the clients whose answers are still held back then are remembered too. */
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "proxy/upstream/upstream_http2.h"
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -14,7 +20,182 @@
 
 enum {
     SUSPECT_US = 1000 * 1000, /* a request whose fields are younger may have ended a connection */
+
+    /* So long an answer may be held back on a connection that others share: as long as its window
+     * may be narrow (HTTP2_NARROW_US). Of a client that reads, 1 MiB takes less at 100 Mbit/s; a
+     * longer answer to a slower one has the connection for its client, as by HTTP/1.1. */
+    HELD_US = HTTP2_NARROW_US,
+
+    /* Bytes of an answer that wait for its client. A window is opened again by halves, so a server
+     * that has more to send has filled more than that; and soon does so again, where the client is
+     * what limits it, before few are left. */
+    HELD_BYTES_MIN = UPSTREAM_STREAM_WINDOW / 2,
+    FEW_BYTES = UPSTREAM_STREAM_WINDOW / 4,
+
+    /* Node does not count the rest of a cut answer as gone before the connection ends. So for this
+     * time after a server has had a full one, a cut answer ends its connection, as by HTTP/1.1. */
+    FULL_FOR_US = 300 * 1000 * 1000,
 };
+
+static struct upstream_group *group_of(const struct upstream_http2 *http2)
+{
+    return http2->connection->server->group;
+}
+
+/* --- answers that are held back --- */
+
+/* The row that has the connections of @client. */
+static struct list *row_of(struct upstream_server *server, const struct address *client)
+{
+    const struct hash128 hash = hash_shared(span_of((const char *)client, sizeof(*client)));
+    return &server->http2_own[hash.low % UPSTREAM_OWN_ROWS];
+}
+
+static bool is_held_long(const struct upstream_stream *stream, uint64_t now_us)
+{
+    return stream->held_since_us != 0 && now_us - stream->held_since_us >= HELD_US;
+}
+
+/* Leave @http2 to the client whose answers are held back there for long, or, if there are several,
+ * to nobody. */
+static void set_aside_if_held(struct upstream_http2 *http2, uint64_t now_us)
+{
+    const struct address *holder = NULL;
+    bool has_several = false;
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        if (is_held_long(stream, now_us)) {
+            has_several = holder != NULL && !address_equals(holder, &stream->client);
+            holder = &stream->client;
+        }
+        if (has_several) {
+            break;
+        }
+    }
+    if (holder == NULL) {
+        return;
+    }
+    http2->is_set_aside = true;
+    list_remove(&http2->node);
+    if (!has_several) {
+        http2->owner = *holder;
+        list_push_front(row_of(http2->connection->server, holder), &http2->node);
+    }
+}
+
+static void set_held_aside(struct upstream_server *server)
+{
+    struct list *node = server->http2.next;
+    while (node != &server->http2) {
+        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        node = node->next;
+        if (http2->n_held > 0) {
+            set_aside_if_held(http2, clock_monotonic_us());
+        }
+    }
+}
+
+/* A connection on which other answers are held back is set aside again by the next request. */
+static void end_hold(struct upstream_stream *stream)
+{
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    stream->held_since_us = 0;
+    http2->n_held--;
+    if (http2->is_set_aside && !http2->is_ending && !http2->is_full) {
+        list_remove(&http2->node);
+        list_push_back(&http2->connection->server->http2, &http2->node);
+    }
+    http2->is_set_aside = false;
+}
+
+void upstream_sharing_on_taken(struct upstream_stream *stream)
+{
+    const uint64_t n_bytes = stream->is_whole ? 0 : stream->stream.untaken;
+    if (stream->held_since_us == 0 && n_bytes >= HELD_BYTES_MIN) {
+        stream->held_since_us = clock_monotonic_us();
+        upstream_http2_of(stream)->n_held++;
+    } else if (stream->held_since_us != 0 && n_bytes < FEW_BYTES) {
+        end_hold(stream);
+    }
+}
+
+/* --- connections that are full --- */
+
+bool upstream_sharing_is_crowded(const struct upstream_stream *stream)
+{
+    const struct upstream_http2 *http2 = upstream_http2_of(stream);
+    return http2_stream_is_too_much(&stream->stream) && !stream->stream.has_answer &&
+           (http2->n_streams > 1 || http2->has_carried);
+}
+
+/* @http2 ends with its last stream. */
+static void retire(struct upstream_http2 *http2)
+{
+    http2->is_full = true;
+    list_remove(&http2->node);
+}
+
+static void note_full(struct upstream_http2 *http2)
+{
+    http2->connection->server->full_us = clock_monotonic_us();
+    if (!http2->is_full) {
+        retire(http2);
+        timer_arm(&http2->full_timer, HELD_US);
+    }
+}
+
+/* Whether the server has begun with @stream, and does not come to its end. */
+static bool is_cut(const struct upstream_stream *stream)
+{
+    return stream->stream.is_opened && !stream->is_whole && !stream->stream.is_reset_by_peer;
+}
+
+static bool may_be_full(const struct upstream_server *server)
+{
+    return server->full_us != 0 && clock_monotonic_us() - server->full_us < FULL_FOR_US;
+}
+
+void upstream_sharing_on_left(struct upstream_stream *stream)
+{
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    if (stream->held_since_us != 0) {
+        end_hold(stream);
+    }
+    if (stream->stream.session == NULL || http2_stream_is_too_much(&stream->stream)) {
+        return;
+    }
+    http2->has_carried = true;
+    if (is_cut(stream) && may_be_full(http2->connection->server)) {
+        retire(http2);
+    }
+}
+
+/* The clients whose answers are held back still may be why. */
+static void on_full_timer(void *context)
+{
+    struct upstream_http2 *http2 = context;
+    const uint64_t now_us = clock_monotonic_us();
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        if (is_held_long(stream, now_us)) {
+            suspects_add(&group_of(http2)->process->suspects, &stream->client, now_us);
+        }
+    }
+}
+
+void upstream_sharing_init(struct upstream_http2 *http2)
+{
+    struct upstream_server *server = http2->connection->server;
+    timer_init(&http2->full_timer, server->group->env->loop, on_full_timer, http2);
+    list_init(&http2->node);
+    list_push_front(http2->is_exclusive ? row_of(server, &http2->owner) : &server->http2,
+                    &http2->node);
+}
+
+void upstream_sharing_close(struct upstream_http2 *http2)
+{
+    timer_close(&http2->full_timer);
+}
 
 /* --- the end of a connection, and why --- */
 
@@ -44,7 +225,7 @@ static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream
         return;
     }
     stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
-    suspects_add(&http2->connection->server->group->process->suspects, &stream->client, now_us);
+    suspects_add(&group_of(http2)->process->suspects, &stream->client, now_us);
 }
 
 void upstream_sharing_on_end(struct upstream_http2 *http2)
@@ -60,6 +241,9 @@ void upstream_sharing_on_end(struct upstream_http2 *http2)
 void upstream_sharing_on_reset(struct upstream_stream *stream)
 {
     struct upstream_http2 *http2 = upstream_http2_of(stream);
+    if (upstream_sharing_is_crowded(stream)) {
+        note_full(http2);
+    }
     if (http2_session_goaway(http2->session) >= HTTP2_GOAWAY_ERROR &&
         !http2_stream_is_refused(&stream->stream)) {
         suspect(http2, stream, !has_strangers(http2));
@@ -72,16 +256,10 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            const struct upstream_request *request)
 {
     struct suspects *suspects = &server->group->process->suspects;
-    return request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
+    return request->is_alone || request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
                    suspects_have(suspects, &request->client, clock_monotonic_us())
                ? &request->client
                : NULL;
-}
-
-static bool is_owned_by(const struct upstream_http2 *http2, const struct address *owner)
-{
-    return owner == NULL ? !http2->is_exclusive
-                         : http2->is_exclusive && address_equals(&http2->owner, owner);
 }
 
 static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
@@ -90,7 +268,7 @@ static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
     const uint32_t granted = connection->server->granted;
     const size_t most =
         granted > 0 && granted < UPSTREAM_STREAMS_MAX ? granted : UPSTREAM_STREAMS_MAX;
-    if (http2->is_ending || http2->n_streams >= most) {
+    if (http2->is_ending || http2->is_full || http2->n_streams >= most) {
         return false;
     }
     if (http2->session == NULL) {
@@ -112,15 +290,26 @@ static bool is_narrow(const struct upstream_http2 *http2)
     return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
 }
 
-struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
-                                     enum upstream_use use, bool has_body)
+/* Whether @http2 is open to @request, of which it may be the client's own: for good, or while it is
+ * set aside. */
+static bool is_open_to(const struct upstream_http2 *http2, bool is_exclusive,
+                       const struct upstream_request *request)
+{
+    const bool is_own = http2->is_exclusive || http2->is_set_aside;
+    return http2->is_exclusive == is_exclusive &&
+           (!is_own || address_equals(&http2->owner, &request->client)) &&
+           !(request->has_body && is_narrow(http2));
+}
+
+static struct upstream_http2 *find_in(struct list *connections, bool is_exclusive,
+                                      const struct upstream_request *request, enum upstream_use use)
 {
     struct upstream_http2 *found = NULL;
-    struct list *node = server->http2.next;
-    while (node != &server->http2) {
+    struct list *node = connections->next;
+    while (node != connections) {
         struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         node = node->next;
-        if (!is_owned_by(http2, owner) || (has_body && is_narrow(http2))) {
+        if (!is_open_to(http2, is_exclusive, request)) {
             continue;
         }
         if (is_acceptable(http2, use) && is_doubtful(http2, use)) {
@@ -131,6 +320,20 @@ struct upstream *upstream_http2_find(struct upstream_server *server, const struc
             (found == NULL || found->session == NULL)) {
             found = http2;
         }
+    }
+    return found;
+}
+
+/* A client whose answers are held back stays on their connection: else each answer would take
+ * another one from all. */
+struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
+                                     const struct upstream_request *request, enum upstream_use use)
+{
+    set_held_aside(server);
+    struct upstream_http2 *found =
+        find_in(row_of(server, &request->client), owner != NULL, request, use);
+    if (found == NULL && owner == NULL) {
+        found = find_in(&server->http2, false, request, use);
     }
     if (found == NULL) {
         return NULL;

@@ -81,6 +81,7 @@ static void close_stream(struct upstream *upstream)
     struct upstream_stream *stream = upstream_stream_of(upstream);
     struct upstream_http2 *http2 = upstream_http2_of(stream);
     assert(upstream->phase != UPSTREAM_CLOSED);
+    upstream_sharing_on_left(stream);
     if (http2->room.stream == &stream->stream) {
         http2->room.stream = NULL;
     }
@@ -410,6 +411,7 @@ static bool append(struct upstream_stream *stream, struct span piece)
 static void took(struct upstream_stream *stream, size_t n)
 {
     http2_stream_took(&stream->stream, n);
+    upstream_sharing_on_taken(stream);
     upstream_http2_wake(upstream_http2_of(stream));
 }
 
@@ -477,13 +479,13 @@ bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_blo
         }
         piece = span_of(piece.data + n, piece.len - n);
     }
-    if (piece.len > 0) {
-        return append(stream, piece);
-    }
-    if (is_last && !stream->is_end_given && stream->first == NULL && !is_blocked(stream)) {
+    const bool is_kept = append(stream, piece);
+    upstream_sharing_on_taken(stream);
+    if (is_last && piece.len == 0 && !stream->is_end_given && stream->first == NULL &&
+        !is_blocked(stream)) {
         end_body(stream);
     }
-    return true;
+    return is_kept;
 }
 
 /* The user no longer uses the bytes that it was given. */
@@ -620,7 +622,7 @@ static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
         return stream->loss;
     }
     if (http2_stream_is_refused(&stream->stream) && !stream->stream.has_answer) {
-        return LOSS_REFUSED;
+        return upstream_sharing_is_crowded(stream) ? LOSS_CROWDED : LOSS_REFUSED;
     }
     const bool has_failed = http2->has_failed;
     http2->has_failed = has_failed || (is_counted && http2->is_ending);

@@ -23,6 +23,7 @@ struct upstream_request {
     size_t head_bytes;      /* of its lines, about */
     size_t more_fields_max; /* than it has may be sent of it */
     bool has_body;
+    bool is_alone; /* on connections of its client's own */
 };
 
 /* How a request was lost. */
@@ -31,6 +32,7 @@ enum upstream_loss {
     LOSS_SHARED,  /* the same, and another request has told so */
     LOSS_SUSPECT, /* the same, and it may have been the cause */
     LOSS_REFUSED, /* the server ended it for what it says */
+    LOSS_CROWDED, /* the same, or for the others on its connection */
 };
 
 /* The events that a connection reports to its user: the mirror of struct client_ops. After an event

@@ -45,6 +45,7 @@ class Peer:
         self.has_frame = threading.Event()
         self.block = None
         self.goaway = None
+        self.unsent = {}  # by stream: bytes of answers that wait for windows, or were cut
         self.is_closed = False  # by the other side
 
     def send_raw(self, data):
@@ -81,18 +82,22 @@ class Peer:
                            if isinstance(frame, WindowUpdateFrame) and frame.stream_id == stream)
 
     def answer_in_time(self, stream, body):
-        """In a thread of its own, as the stream's window allows."""
+        """In a thread of its own, as the stream's window allows, until it is reset."""
         def run():
             n_sent = 0
-            while n_sent < len(body):
+            while n_sent < len(body) and self.requests[stream].reset is None:
                 n = min(16384, self.window(stream) - n_sent, len(body) - n_sent)
                 if n > 0:
                     self.data(stream, body[n_sent:n_sent + n], ends=n_sent + n == len(body))
                     n_sent += n
+                    self.unsent[stream] = len(body) - n_sent
                 else:
                     self.has_frame.wait(0.1)
                     self.has_frame.clear()
+            if self.requests[stream].reset is None:
+                del self.unsent[stream]
 
+        self.unsent[stream] = len(body)
         self.head(stream)
         threading.Thread(target=run, daemon=True).start()
 

@@ -468,6 +468,8 @@ START_TEST(the_server_tells_whose_fault_an_end_is)
     FRAME(3, 0, 3, "\0\0\0\2");
     ck_assert(http2_stream_is_refused(&requests[0].stream));
     ck_assert(!http2_stream_is_refused(&requests[1].stream));
+    ck_assert(http2_stream_is_too_much(&requests[0].stream));
+    ck_assert(!http2_stream_is_too_much(&requests[1].stream));
     ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_NONE);
     FRAME(7, 0, 0, "\0\0\0\5\0\0\0\0");
     ck_assert_int_eq(http2_session_goaway(session), HTTP2_GOAWAY_FINE);
