@@ -18,15 +18,18 @@ LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\n"
 
 
 class SecureUpstream(Upstream):
-    """A server of HTTP/1.1 behind TLS."""
+    """A server of HTTP/1.1 behind TLS; it ends connections of HTTP/2."""
 
-    def __init__(self, context):
+    def __init__(self, context, behave=None):
         self.context = context
-        super().__init__()
+        super().__init__(behave)
         self.url = f"https://{self.address}"
 
     def _serve(self, peer):
         peer.sock = self.context.wrap_socket(peer.sock, server_side=True)
+        if peer.sock.selected_alpn_protocol() == "h2":
+            peer.close()
+            return
         peer.reader = message.Reader(peer.sock)
         super()._serve(peer)
 
@@ -181,6 +184,29 @@ def test_servers_of_http_2_alone_are_offered_no_more_upgrades(start, start_secur
     assert sum(server.n_turned_away for server in servers) <= 2
     assert all(request.get("upgrade") is None for server in servers for request in server.requests)
     assert "server is down" not in proxy.stderr()
+
+
+def switch_or_close(peer, request):
+    """As servers of WebSockets do that know one path."""
+    if request.target == "/ws":
+        peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    else:
+        peer.close()
+
+
+def test_a_request_that_a_server_closes_takes_no_upgrade_from_others(start, pair):
+    """The server has agreed on HTTP/1.1: it takes connections for an upgrade."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair[1:])
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    server = SecureUpstream(context, switch_or_close)
+    proxy = start(upgrade_policy(pair, server.url))
+    assert proxy.ask("GET", "/none", UPGRADE).status == 502
+    for _ in range(2):
+        assert proxy.ask("GET", "/ws", UPGRADE).status == 101
+    assert proxy.ask("GET", "/none").status == 502  # by HTTP/2, which it would have been for all
+    server.stop()
+    assert all(request.target != "/none" or request.get("Upgrade") for request in server.requests)
 
 
 def test_a_connection_for_an_upgrade_is_not_kept(start, pair):

@@ -492,7 +492,9 @@ enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted)
 bool upstream_refuses_upgrade(struct upstream *upstream)
 {
     struct upstream_server *server = upstream->server;
-    if (!upstream->is_single || server->has_upgraded) {
+    const bool has_agreed =
+        tls_is_used(&upstream->stream) && tls_alpn_of(&upstream->stream) == ALPN_HTTP_1_1;
+    if (!upstream->is_single || server->has_upgraded || has_agreed) {
         return false;
     }
     server->no_upgrade_until_us = clock_monotonic_us() + NO_UPGRADE_FOR_US;

@@ -110,7 +110,8 @@ const char *upstream_alert(const struct upstream *upstream);
 enum upstream_loss upstream_loss_of(struct upstream *upstream, bool is_counted);
 
 /* Whether the request was lost because its server, which speaks HTTP/2, takes no connection by
- * HTTP/1.1 for an upgrade: it is offered none for a while. */
+ * HTTP/1.1 for an upgrade: it is offered none for a while. One that has agreed on HTTP/1.1 by ALPN
+ * takes them: it closed this one for what the request says. */
 bool upstream_refuses_upgrade(struct upstream *upstream);
 
 /* A write has failed: read what the server has sent before. */
