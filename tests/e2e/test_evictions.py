@@ -330,6 +330,26 @@ def test_own_answers_that_are_not_read_give_way(start, path, version):
     until(lambda: "kind=idle" in proxy.stderr(), "the eviction in the log")
 
 
+def test_an_http2_connection_that_gave_up_unread_answers_gives_way(start):
+    """It rests, and its socket takes no GOAWAY."""
+    proxy = start(policy(1, routes="timeouts: {head: 500ms, idle: 1h}\n" + OWN_ANSWERS,
+                         more="listen: [{address: 127.0.0.1:0, http: [2, 1.1]}]"))
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(30)
+        sock.connect(proxy.address)
+        client = Http2Client(proxy.address, sock=sock)
+        for _ in range(100):
+            client.begin(path="/long")
+        proxy.log_lines(100)  # written, or given up
+
+        def is_let_in():
+            with proxy.connect() as new:
+                return new.ask(path="/ok").status == 200
+
+        until(is_let_in, "the connection to give way", within=10)
+
+
 def test_an_own_answer_has_a_moment_to_be_read(start):
     proxy = start(policy(1, routes=STUBBORN + OWN_ANSWERS, more="log: off"))
     began = time.monotonic()

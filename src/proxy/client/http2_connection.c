@@ -8,6 +8,7 @@
 
 #include "proxy/client/http2_connection.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -308,6 +309,7 @@ static bool write_batch(struct http2_connection *connection, uint64_t now_us)
     char bytes[BATCH_BYTES];
     struct http2_batch batch = {
         .slices = slices, .n_max = STREAM_SLICES_MAX, .bytes = bytes, .capacity = sizeof(bytes)};
+    assert(connection->kept == NULL && !stream_is_blocked(&downstream->stream));
     if (!http2_session_pack(connection->session, &batch, now_us)) {
         downstream_close(downstream);
         return false;
@@ -623,9 +625,13 @@ enum eviction_kind http2_evict(struct http2_connection *connection)
     struct eviction *eviction = &downstream->connection.clients->connection_limits->eviction;
     const bool has_spoken = downstream->connection.candidate.has_spoken;
     if (connection->is_resting && stream_peek(&downstream->stream) != STREAM_DONE) {
-        http2_session_stop(connection->session);
         downstream->is_evicted = true;
-        (void)write_batch(connection, clock_monotonic_us());
+        if (stream_is_blocked(&downstream->stream)) { /* by answers that were given up */
+            stream_reset_on_close(&downstream->stream);
+        } else {
+            http2_session_stop(connection->session);
+            (void)write_batch(connection, clock_monotonic_us());
+        }
         if (downstream->phase != DOWNSTREAM_CLOSED) {
             downstream_close(downstream);
         }
