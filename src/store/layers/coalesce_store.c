@@ -7,7 +7,11 @@
  *
  * A batch's call is a decision of its own with a copy of the charges, so a caller may cancel at any
  * time. A waiter that is cancelled before its call is sent is freed. A waiter in the current call
- * stays until the call is complete, and its charge stays too. */
+ * stays until the call is complete, and its charge stays too.
+ *
+ * The call has a deadline, in the store below. A waiter has one until its call is sent: if none was
+ * answered meanwhile, Redis fails it. If one was, Redis is well and there are too many: it waits on,
+ * for CLIENT_WAIT_US in all, and is then refused as one of a crowd, which is no failure. */
 
 #include "store/layers.h"
 
@@ -58,13 +62,15 @@ struct coalesce_store {
 /* One pending decision. */
 struct waiter {
     struct batch *batch;       /* NULL: it was split off, and is sent by itself */
-    struct decision *decision; /* NULL: cancelled or timed out */
+    struct decision *decision; /* NULL: cancelled */
     size_t n_frames;           /* of decision; the last one is the coalescing store's */
     uint32_t returned;         /* if that is NULL: its charges that are given back, as bits */
-    struct timeout deadline;   /* from its arrival; not armed for the first of a batch */
+    struct timeout deadline;   /* armed while it waits */
+    uint64_t came_us;          /* clock_monotonic_us(); 0 for the first of a batch */
+    uint32_t n_answered;       /* by the batch, before its deadline began */
     struct list node;          /* in its batch's in_batch or waiting */
     bool is_in_batch;
-    bool was_restarted; /* its deadline */
+    bool was_restarted; /* its deadline, after the worker was held */
 };
 
 /* The identical requests in flight: one call, and the waiters for the next call. */
@@ -78,6 +84,7 @@ struct batch {
     unsigned n_iterations;  /* loop iterations that it has collected for */
     bool has_grown;         /* in this iteration */
     size_t n_waiting;       /* length of waiting */
+    uint32_t n_answered;    /* calls that came back with verdicts */
     struct decision call;   /* over the batch's own copy of the charges */
     struct list in_batch;   /* of struct waiter: in the current call */
     struct list waiting;    /* of struct waiter: for the next call */
@@ -193,6 +200,7 @@ static struct batch *begin_batch(struct coalesce_store *store, const struct deci
     }
     batch->store = store;
     batch->n_waiting = 0;
+    batch->n_answered = 0;
     list_init(&batch->collecting);
     list_init(&batch->in_batch);
     list_init(&batch->waiting);
@@ -225,25 +233,39 @@ static void forget_waiter(struct coalesce_store *store, struct waiter *waiter)
     pool_give(&store->waiters, waiter);
 }
 
+/* Answers @waiter, which waits, as one that failed: @fault is that of Redis, if it has one. */
+static void fail_waiter(struct waiter *waiter, enum status status, enum redis_fault fault)
+{
+    struct decision *decision = waiter->decision;
+    store_cancel_below(decision, waiter->n_frames);
+    forget_waiter(waiter->batch->store, waiter);
+    decision->status = status;
+    decision->source = DECISION_REDIS;
+    decision->fault = fault;
+    store_answer(decision);
+}
+
+static void arm_deadline(struct waiter *waiter, uint64_t now_us)
+{
+    waiter->n_answered = waiter->batch->n_answered;
+    timeout_arm(&waiter->deadline, &waiter->batch->store->deadlines, now_us);
+}
+
 static void on_deadline(struct timeout *timeout)
 {
     struct waiter *waiter = CONTAINER_OF(timeout, struct waiter, deadline);
-    struct decision *decision = waiter->decision;
-    struct coalesce_store *store = coalesce_store_of(decision->frames[waiter->n_frames - 1].store);
-    if (timeout_restart_if_held(timeout, &store->deadlines, &waiter->was_restarted)) {
-        return; /* its call may not have left before now */
+    struct batch *batch = waiter->batch;
+    const uint64_t now_us = clock_monotonic_us();
+    if (timeout_restart_if_held(timeout, &batch->store->deadlines, &waiter->was_restarted)) {
+        return; /* the call before it may not have left before now */
     }
-    if (waiter->is_in_batch) {
-        waiter->decision = NULL;
-        waiter->returned = 0;
+    if (waiter->n_answered == batch->n_answered) {
+        fail_waiter(waiter, redis_fault_row(REDIS_FAULT_DEADLINE)->status, REDIS_FAULT_DEADLINE);
+    } else if (now_us - waiter->came_us < CLIENT_WAIT_US) {
+        arm_deadline(waiter, now_us);
     } else {
-        store_cancel_below(decision, waiter->n_frames);
-        forget_waiter(store, waiter);
+        fail_waiter(waiter, STATUS_CROWDED, REDIS_FAULT_NONE);
     }
-    decision->status = redis_fault_row(REDIS_FAULT_DEADLINE)->status;
-    decision->source = DECISION_REDIS;
-    decision->fault = REDIS_FAULT_DEADLINE;
-    store_answer(decision);
 }
 
 /* NULL: no memory. */
@@ -254,6 +276,7 @@ static struct waiter *take_waiter(struct coalesce_store *store, struct decision 
         waiter->batch = NULL;
         waiter->decision = decision;
         waiter->n_frames = decision->n_frames;
+        waiter->came_us = 0;
         waiter->is_in_batch = false;
         waiter->was_restarted = false;
         timeout_init(&waiter->deadline, on_deadline);
@@ -338,7 +361,7 @@ static void on_each(struct decision *call, size_t i)
     }
 }
 
-/* Frees @waiter, which was cancelled or timed out. */
+/* Frees @waiter, which was cancelled. */
 static void drop_waiter(struct coalesce_store *store, struct waiter *waiter)
 {
     store->n_returns_owed -= waiter->returned != 0;
@@ -371,7 +394,7 @@ static void on_own_answer(struct decision *decision)
     store_answer(decision);
 }
 
-/* Sends the decisions of @batch again, each by itself, within its own deadline. */
+/* Sends the decisions of @batch again, each by itself. */
 static void split_batch(struct batch *batch)
 {
     struct coalesce_store *store = batch->store;
@@ -405,6 +428,7 @@ static size_t join(struct batch *batch)
         struct waiter *waiter = waiter_of(batch->waiting.next);
         list_remove(&waiter->node);
         list_push_back(&batch->in_batch, &waiter->node);
+        timeout_disarm(&waiter->deadline);
         waiter->is_in_batch = true;
         n++;
     }
@@ -464,9 +488,7 @@ static bool may_collect(const struct batch *batch)
         batch->n_iterations == COLLECTING_ITERATIONS_MAX) {
         return false;
     }
-    const struct timeout *deadline = &waiter_of(batch->waiting.next)->deadline;
-    const uint64_t came_us = deadline->deadline_us - batch->store->deadlines.length_us;
-    return clock_monotonic_us() - came_us < COLLECTING_US;
+    return clock_monotonic_us() - waiter_of(batch->waiting.next)->came_us < COLLECTING_US;
 }
 
 static void collect(struct batch *batch)
@@ -485,6 +507,7 @@ static void on_complete(struct decision *call)
     struct batch *batch = call->context;
     const bool was_answered = call->status == STATUS_OK;
     batch->n_iterations = 0;
+    batch->n_answered += was_answered;
     answer_or_part(batch);
     if (was_answered && may_collect(batch)) {
         collect(batch);
@@ -553,7 +576,8 @@ static enum store_outcome wait_for_next(struct batch *batch, struct decision *de
     }
     add_waiter(batch, waiter);
     batch->has_grown = true;
-    timeout_arm(&waiter->deadline, &store->deadlines, clock_monotonic_us());
+    waiter->came_us = clock_monotonic_us();
+    arm_deadline(waiter, waiter->came_us);
     return STORE_PENDING;
 }
 
