@@ -10,8 +10,8 @@
  * stays until the call is complete, and its charge stays too.
  *
  * The call has a deadline, in the store below. A waiter has one until its call is sent: if none was
- * answered meanwhile, Redis fails it. If one was, Redis is well and there are too many: it waits on,
- * for CLIENT_WAIT_US in all, and is then refused as one of a crowd, which is no failure. */
+ * answered meanwhile, Redis fails it. If one was, Redis is well and there are too many: it waits
+ * on, for CLIENT_WAIT_US in all, and is then refused as one of a crowd, which is no failure. */
 
 #include "store/layers.h"
 
