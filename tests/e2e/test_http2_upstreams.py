@@ -37,6 +37,9 @@ def policy(*servers, more="", **sections):
     return f"{LISTEN}{extra}upstreams: {{api: {{servers: [{urls}]{more}}}}}\nroutes: [{{upstream: api}}]\n"
 
 
+PASSES = ", request_trailers: true"
+
+
 def never(_peer, _request):
     """No answer."""
 
@@ -470,13 +473,26 @@ def test_reload_and_stop_end_connections_in_order(start, start_server):
     assert server.peers[0].goaway == "NO_ERROR"
 
 
-def test_trailers_of_a_request_pass_between_sides_of_http_2(start, start_server, connect):
-    def trail(client, stream, lines):
-        frame = HeadersFrame(stream, client.encoder.encode(lines), flags=["END_HEADERS", "END_STREAM"])
-        client.send(frame)
+def trail(client, stream, lines):
+    client.send(HeadersFrame(stream, client.encoder.encode(lines), flags=["END_HEADERS", "END_STREAM"]))
 
+
+def test_trailers_of_a_request_are_dropped(start, start_server, connect):
+    """Some servers end the connection for them, and with it the requests of others."""
     server = start_server()
     proxy = start(policy(server))
+    client = connect(proxy)
+    for body in (b"", b"abc"):
+        stream = client.begin(method="POST", ends=False)
+        client.data(stream, body)
+        trail(client, stream, [("x-sum", "1")])
+        assert client.answer(stream).status == 200
+        assert (server.last.body, server.last.trailers) == (body, None)
+
+
+def test_trailers_of_a_request_pass_between_sides_of_http_2_where_the_policy_says_so(start, start_server, connect):
+    server = start_server()
+    proxy = start(policy(server, more=PASSES))
     client = connect(proxy)
     for body in (b"", b"abc"):
         stream = client.begin(method="POST", ends=False)
@@ -497,7 +513,7 @@ def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(star
     proxy = start(f"""
         listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
         trusted_proxies: [10.0.0.0/8]
-        upstreams: {{api: {{servers: ["{server.url}"]}}}}
+        upstreams: {{api: {{servers: ["{server.url}"]{PASSES}}}}}
         limits: {{few: {{key: header.x-api-key, rate: 100000/s}}}}
         routes:
           - {{match: {{header: {{x-mode: a}}}}, limits: [few], upstream: api}}

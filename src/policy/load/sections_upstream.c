@@ -181,6 +181,8 @@ static const struct section_field UPSTREAM_FIELDS[] = {
         "header fields of a response; more is answered with 502"),
     KEY("reuse_after_head", &VALUE_BOOL, spec_upstream, values.reuse_after_head, "false",
         "keep a connection after an answer to HEAD, or a 304, that may be followed by a body"),
+    KEY("request_trailers", &VALUE_BOOL, spec_upstream, values.request_trailers, "false",
+        "pass trailers of requests on by HTTP/2, for which some servers end the connection"),
     KEY("host", &VALUE_HOST_RULE, spec_upstream, host, "preserve",
         "preserve, server or a name: the Host that the servers see"),
     KEY("protocol", &PROTOCOL, spec_upstream, values.protocol, "1.1",

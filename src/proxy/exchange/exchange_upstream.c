@@ -111,7 +111,8 @@ void exchange_on_trailers(struct exchange *exchange, const struct head *trailers
 {
     const struct route *route = exchange->evaluation.route;
     struct arena *arena = &exchange->arena;
-    if (route == NULL || route->upstream == NULL || !route->upstream->may_speak_http2) {
+    if (route == NULL || route->upstream == NULL || !route->upstream->may_speak_http2 ||
+        !route->upstream->request_trailers) {
         return;
     }
     const struct read_fields *read = &exchange->config->policy->read_fields;
