@@ -139,6 +139,19 @@ def test_a_client_that_leaves_is_no_failure(start, start_moody):
     assert servers[0].n >= 2 and count(proxy, DOWN) == 0
 
 
+def test_an_upgrade_that_a_server_closes_is_no_failure(start, start_moody):
+    """As servers of WebSockets do that do not know its path."""
+    server, good = start_moody(2)
+    server.mood = "close"
+    proxy = start(policy([server, good], "eject: 2"))
+    for _ in range(10):
+        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")])
+    assert server.n == 5 and count(proxy, DOWN) == 0
+    for _ in range(4):
+        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")])  # is not passed on
+    assert count(proxy, DOWN) == 1
+
+
 def test_one_request_tries_an_ejected_server_and_brings_it_in(start, start_moody):
     bad, good = start_moody(2)
     bad.mood = "close"

@@ -417,6 +417,14 @@ static enum upstream_loss read_stream_loss(struct exchange *exchange,
     return loss;
 }
 
+/* Servers of WebSockets close a connection for a path that they do not know: that is no failure, or
+ * a client could eject them. */
+static bool was_closed_for_upgrade(const struct exchange *exchange)
+{
+    return !exchange->has_upstream_answered && exchange->upstream->stream_ops == NULL &&
+           offers_upgrade(exchange);
+}
+
 void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -432,7 +440,8 @@ void exchange_on_lost(struct upstream_user *user)
         return;
     }
     bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
-    enum upstream_outcome outcome = was_kept ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
+    enum upstream_outcome outcome =
+        was_kept || was_closed_for_upgrade(exchange) ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
     const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
     const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
     fault = loss == LOSS_CROWDED ? REFUSED : fault;
