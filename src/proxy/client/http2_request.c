@@ -198,7 +198,9 @@ static bool post(struct http2_request *request, struct span piece)
     if (block == NULL) {
         return false;
     }
-    memcpy(block, piece.data, piece.len);
+    if (piece.len > 0) {
+        memcpy(block, piece.data, piece.len);
+    }
     request->answer_block = block;
     http2_stream_send(&request->stream, span_of(block, piece.len), true, NULL);
     return true;

@@ -198,6 +198,19 @@ START_TEST(trailers_come_behind_the_body)
 }
 END_TEST
 
+START_TEST(an_end_may_come_alone)
+{
+    open_with("", WINDOW);
+    http2_client_ask(&client, 1, "GET", "", CLIENT_ENDS);
+    const int server = server_take();
+    server_send(server, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n");
+    (void)http2_client_read_until(&client, "data 1 2\n");
+    server_send(server, "0\r\n\r\n");
+    ck_assert_ptr_nonnull(strstr(http2_client_read_until(&client, "end\n"), "data 1 0 end\n"));
+    close(server);
+}
+END_TEST
+
 START_TEST(trailers_are_dropped_for_who_does_not_want_them)
 {
     open_with("", WINDOW);
@@ -252,6 +265,7 @@ int main(void)
     tcase_add_test(tcase, a_limit_says_which_status_a_denied_call_gets);
     tcase_add_test(tcase, an_undecided_call_is_unavailable);
     tcase_add_test(tcase, trailers_come_behind_the_body);
+    tcase_add_test(tcase, an_end_may_come_alone);
     tcase_add_test(tcase, trailers_are_dropped_for_who_does_not_want_them);
     tcase_add_test(tcase, an_answer_that_breaks_off_is_reset);
     tcase_add_test(tcase, interim_answers_come_before_the_head);
