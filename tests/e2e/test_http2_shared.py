@@ -42,12 +42,13 @@ def never(_peer, _request):
 
 
 def end_with(peer, code, last=2**31 - 1):
-    peer.send(GoAwayFrame(0, last_stream_id=last, error_code=NAMES.index(code)))
+    if code is not None:
+        peer.send(GoAwayFrame(0, last_stream_id=last, error_code=NAMES.index(code)))
     peer.close()
 
 
 def fall_over(code):
-    """`/bad` ends its connection with GOAWAY, `/slow` is not answered, the rest is."""
+    """`/bad` ends its connection with GOAWAY (None: without a word), `/slow` is not answered, the rest is."""
     def on_head(peer, request):
         if request.path == "/bad":
             end_with(peer, code)
@@ -167,6 +168,84 @@ def test_what_a_request_does_to_its_connection_is_charged_and_no_failure(start, 
     proxy = start(policy(*servers, more=EJECT, **LIMITED))
     assert [proxy.ask("POST", "/bad", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
     assert DOWN not in proxy.stderr()
+
+
+LONG = ("x-long", "x" * 5000)  # on a connection of its client's own
+
+
+def limited(rule):
+    return {"routes": "[{match: {path: /bad}, upstream: api}, {upstream: api, limits: [a]}]",
+            "limits": f"{{a: {{key: client.ip, algorithm: fixed_window, rate: 3/d, {rule}}}}}"}
+
+
+def begin_and_end(client, server, address, more=(LONG,), begins=False):
+    """Three requests that are old when another of the same client ends their connection."""
+    streams = [client.begin(path="/slow", method="POST", more=of(address, *more)) for _ in range(3)]
+    wait_until_old(server, 3)
+    if begins:
+        for request in server.requests[:3]:
+            request.peer.head(request.stream)
+            request.peer.data(request.stream, b"all but its end")
+        client.read_until(lambda: all(client.answer_of(stream).body for stream in streams))
+    client.begin(path="/bad", method="POST", more=of(9, *more))
+    return streams
+
+
+@pytest.mark.parametrize("code, more, rule", [
+    ("ENHANCE_YOUR_CALM", (LONG,), "refund_on: [server_failed, 5xx]"),
+    ("ENHANCE_YOUR_CALM", (), "charge_on: [2xx]"),
+    ("INTERNAL_ERROR", (LONG,), "charge_on: [2xx]"),
+    (None, (), "refund_on: [server_failed, 5xx]"),
+], ids=["own", "shared", "error", "silent"])
+def test_who_ends_its_own_connection_is_charged_for_all_on_it(start, start_server, connect, code, more, rule):
+    """However old they are: the server has acted on them."""
+    server = start_server(**fall_over(code))
+    client = connect(start(policy(server, **limited(rule))))
+    streams = begin_and_end(client, server, 9, more)
+    assert statuses(client, streams) == [502] * 3
+    assert client.ask(path="/quick", more=of(9)).status == 429
+
+
+def test_who_ends_its_own_connection_is_charged_for_answers_that_had_begun(start, start_server, connect):
+    server = start_server(**fall_over("ENHANCE_YOUR_CALM"))
+    client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
+    streams = begin_and_end(client, server, 9, begins=True)
+    client.read_until(lambda: all(client.answer_of(stream).reset for stream in streams))
+    assert client.ask(path="/quick", more=of(9)).status == 429
+
+
+@pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", None])
+def test_what_a_client_has_ended_with_its_connection_is_not_tried_again(start, start_server, connect, code):
+    server = start_server(**fall_over(code))
+    client = connect(start(policy(server, more=", retries: 3")))
+    assert client.ask(path="/quick", more=of(9, LONG)).status == 200  # on a kept connection the same server is next
+    stream = client.begin(path="/slow", more=of(9, LONG))
+    wait_until_old(server, 2)
+    client.begin(path="/bad", method="POST", more=of(9, LONG))
+    assert client.answer(stream).status == 502
+    assert [request.path for request in server.requests] == ["/quick", "/slow", "/bad"]
+
+
+@pytest.mark.parametrize("address, code, more", [
+    (1, "ENHANCE_YOUR_CALM", ()),  # another client
+    (9, "NO_ERROR", (LONG,)),      # the server ends it in order
+], ids=["another", "in_order"])
+def test_who_did_not_end_a_connection_gets_back_what_is_old(start, start_server, connect, address, code, more):
+    server = start_server(**fall_over(code))
+    client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
+    streams = begin_and_end(client, server, address, more)
+    assert statuses(client, streams) == [502] * 3
+    assert client.ask(path="/quick", more=of(address)).status == 200
+
+
+def test_clients_behind_a_proxy_that_names_none_are_not_one(start, start_server, connect):
+    server = start_server(**fall_over("ENHANCE_YOUR_CALM"))
+    client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
+    streams = [client.begin(path="/slow", method="POST") for _ in range(3)]
+    wait_until_old(server, 3)
+    client.begin(path="/bad", method="POST")
+    assert statuses(client, streams) == [502] * 3
+    assert client.ask(path="/quick").status == 200
 
 
 @pytest.mark.parametrize("code", ["PROTOCOL_ERROR", "COMPRESSION_ERROR", "ENHANCE_YOUR_CALM", "FRAME_SIZE_ERROR",

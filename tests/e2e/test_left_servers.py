@@ -9,7 +9,7 @@ import pytest
 from hyperframe.frame import GoAwayFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness import message
-from harness.http2 import Http2Client
+from harness.http2 import NAMES, Http2Client
 from harness.http2_server import Http2Server
 from harness.reload import reload
 from harness.upstream import answer
@@ -392,7 +392,7 @@ def test_a_server_of_http2_has_no_more_requests_at_work_than_slots_either(start,
     proxy.lines_of("/work", ATTEMPTS)
 
 
-@pytest.mark.parametrize("end", ["head", "body", "reset", "close"])
+@pytest.mark.parametrize("end", ["head", "body", "reset", "goaway"])
 def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     proxy = start(policy2(http2_server))
     assert reset_by_http1(proxy, http2_server)
@@ -406,14 +406,51 @@ def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     elif end == "reset":
         request.peer.reset(request.stream, "INTERNAL_ERROR")
     else:
+        request.peer.send(GoAwayFrame(0, last_stream_id=request.stream))
         request.peer.close()
+    wait_for_free(proxy, SLOTS)
+
+
+def end_connection(peer, code):
+    if code is not None:
+        peer.send(GoAwayFrame(0, last_stream_id=2**31 - 1, error_code=NAMES.index(code)))
+    peer.close()
+
+
+LONG = [("x-long", "x" * 5000)]
+
+
+@pytest.mark.parametrize("code, more", [("ENHANCE_YOUR_CALM", LONG), ("INTERNAL_ERROR", []), (None, LONG)],
+                         ids=["own", "shared", "silent"])
+def test_who_ends_its_connection_has_no_more_requests_at_work_than_slots(start, http2_server, code, more):
+    """nginx ends a connection for a field of 9000 bytes, and what it has passed on works on."""
+    http2_server.on_head = lambda peer, request: request.path == "/kill" and end_connection(peer, code)
+    proxy = start(policy2(http2_server, response="2s"))
+    with Http2Client(proxy.address) as client:
+        for _ in range(5):
+            streams = [client.begin(path=path, method="POST", more=more) for path in ("/work", "/kill")]
+            assert {client.answer(stream).status for stream in streams} <= {502, 429}
+        assert len(http2_server.requests) == SLOTS
+        wait_for_free(proxy, SLOTS)
+        client.answer(client.begin(path="/kill", method="POST", more=more))
+        assert len(http2_server.requests) == SLOTS + 1
+
+
+@pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", None])
+def test_who_leaves_and_ends_its_connection_keeps_the_slot(start, http2_server, code):
+    proxy = start(policy2(http2_server, response="2s"))
+    assert reset_by_http1(proxy, http2_server)
+    proxy.lines_of("/work", 1)
+    end_connection(http2_server.last.peer, code)
+    time.sleep(0.5)  # for the end to be read
+    assert free(proxy) == SLOTS - 1
     wait_for_free(proxy, SLOTS)
 
 
 @pytest.mark.parametrize("side, end", [("upload", "reset"), ("upload", "close"), ("upload", "goaway"),
                                        ("download", "close")])
 def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, http2_server, side, end):
-    """Nothing works on it any more: no timeout is waited for, and none comes."""
+    """Nothing works on it any more, unless the client has ended its connection: then timeout.response is."""
     proxy = start(policy2(http2_server, response="1s"))
     with Http2Client(proxy.address, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10}) as client:
         if side == "upload":
@@ -434,7 +471,7 @@ def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, 
         if end != "reset":
             request.peer.close()
         assert proxy.lines_of("/work", 1)[0]["fault"] == "the upstream closed the connection while the client was slow"
-        assert free(proxy) == SLOTS
+        assert free(proxy) == SLOTS - (end == "close")
         time.sleep(1.2)  # timeout.response
         assert free(proxy) == SLOTS
 

@@ -17,8 +17,10 @@
  * Failures: a server that does not answer within timeout.response, closes the connection, or sends
  * malformed HTTP leads to the same end, and a cost that it has not reported is the most that it
  * may be. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
- * for. A worker that has ABANDONED_REQUESTS_MAX already closes the connection at once, charges that
- * cost, and lets the slots expire with their leases, so that clients gain nothing by making
+ * for. Where a client has ended its connection to the server by what it sent, the server may work
+ * on as well: the slots are kept until timeout.response, without a stream. A worker that has
+ * ABANDONED_REQUESTS_MAX already closes the connection at once, charges that cost, and lets the
+ * slots expire with their leases, so that clients gain nothing by making
  * abandoned requests. */
 
 #include <stdlib.h>
@@ -32,8 +34,8 @@
 #include "proxy/settlement.h"
 
 struct abandoned_request {
-    struct upstream_user user; /* of the connection */
-    struct upstream *upstream;
+    struct upstream_user user;      /* of the connection */
+    struct upstream *upstream;      /* NULL: its client has ended the connection */
     struct exchange_config *config; /* acquired */
     struct list node;               /* in env->abandoned_requests */
     struct timeout timeout;
@@ -67,7 +69,9 @@ static void end(struct abandoned_request *abandoned)
     struct exchange_config *config = abandoned->config;
     settle_cost(abandoned, NULL);
     const struct outcome outcome = {.end = ANSWER_CLIENT_LEFT}; /* slots do not depend on it */
-    upstream_close(abandoned->upstream);
+    if (abandoned->upstream != NULL) {
+        upstream_close(abandoned->upstream);
+    }
     settlement_make(&abandoned->admission, &outcome, config->store);
     list_remove(&abandoned->slots.node);
     list_remove(&abandoned->node);
@@ -145,9 +149,20 @@ static bool is_blocked(struct upstream_user *user)
     return false;
 }
 
+/* The server may work on where the client has ended the connection: the timeout remains. */
 static void on_lost(struct upstream_user *user)
 {
-    end(abandoned_request_of(user));
+    struct abandoned_request *abandoned = abandoned_request_of(user);
+    const struct upstream *upstream = abandoned->upstream;
+    if (!upstream->is_own_end || !upstream_is_at_work(upstream) ||
+        !admission_has_slots(&abandoned->admission)) {
+        end(abandoned);
+        return;
+    }
+    settle_cost(abandoned, NULL);
+    loop_task_cancel(&abandoned->start);
+    upstream_close(abandoned->upstream);
+    abandoned->upstream = NULL;
 }
 
 static void on_bad(struct upstream_user *user, const char *reason)
@@ -188,13 +203,15 @@ static bool awaits_cost(const struct exchange *exchange)
            settlement_awaits_cost(&exchange->admission);
 }
 
-/* Whether the client of @exchange has left what a server may go on working on. Event streams, calls
- * of gRPC that are being answered, and tunnels are excluded: their connections are closed, or their
- * streams reset, so their servers learn at once that the client has left. */
+/* Whether the client of @exchange has left what a server may go on working on, or has ended its
+ * connection. Event streams, calls of gRPC that are being answered, and tunnels are excluded: their
+ * connections are closed, or their streams reset, so their servers learn at once that the client
+ * has left. */
 static bool is_left(const struct exchange *exchange)
 {
-    return exchange->end == ANSWER_CLIENT_LEFT && exchange->state == EXCHANGE_FORWARD &&
-           !exchange->is_event_stream && !exchange->is_call_answered;
+    return (exchange->end == ANSWER_CLIENT_LEFT || exchange->upstream->is_own_end) &&
+           exchange->state == EXCHANGE_FORWARD && !exchange->is_event_stream &&
+           !exchange->is_call_answered;
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -234,10 +251,15 @@ static void charge_most(struct exchange *exchange, const struct cost_spec *cost)
     }
 }
 
-/* Begin @abandoned, with the connection of @exchange. False: it cannot be handed over. */
+/* Begin @abandoned, with the connection of @exchange. False: it cannot be handed over. One that is
+ * lost is left to @exchange. */
 static bool take_upstream(struct abandoned_request *abandoned, const struct exchange *exchange)
 {
     struct upstream *upstream = exchange->upstream;
+    if (upstream->is_lost) {
+        *abandoned = (struct abandoned_request){.upstream = NULL};
+        return true;
+    }
     *abandoned = (struct abandoned_request){.user = exchange->upstream_user, .upstream = upstream};
     abandoned->user.events = &EVENTS;
     abandoned->user.response = &abandoned->response;
@@ -257,13 +279,15 @@ bool abandoned_request_take(struct exchange *exchange)
         return false;
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
-    if (!upstream_is_at_work(exchange->upstream)) {
-        const bool was_at_work =
-            exchange->upstream->is_lost && !upstream_is_unprocessed(exchange->upstream);
+    const bool is_lost = exchange->upstream->is_lost;
+    const bool is_at_work = upstream_is_at_work(exchange->upstream);
+    if (is_lost || !is_at_work) {
+        const bool was_at_work = is_lost && !upstream_is_unprocessed(exchange->upstream);
         charge_most(exchange, was_at_work ? cost : NULL);
-        return false;
+        cost = NULL;
     }
-    const bool is_needed = cost != NULL || admission_has_slots(&exchange->admission);
+    const bool is_needed =
+        is_at_work && (cost != NULL || admission_has_slots(&exchange->admission));
     if (!is_needed) {
         return false;
     }
@@ -287,7 +311,11 @@ bool abandoned_request_take(struct exchange *exchange)
     timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
                 clock_monotonic_us());
     loop_task_init(&abandoned->start, on_start);
-    loop_at_iteration_end(env->loop, &abandoned->start);
+    if (is_lost) {
+        upstream_close(exchange->upstream);
+    } else {
+        loop_at_iteration_end(env->loop, &abandoned->start);
+    }
     return true;
 }
 

@@ -373,15 +373,17 @@ void exchange_on_connect_timeout(struct exchange *exchange)
 }
 
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
- * idempotent or has not been sent at all, and it has no body. */
+ * idempotent or has not been sent at all, and it has no body. One that a server has had for a while
+ * may be at work there still, where its client has ended the connection. */
 static bool may_repeat(const struct exchange *exchange)
 {
-    const bool is_unsent = upstream_is_unprocessed(exchange->upstream);
+    const struct upstream *upstream = exchange->upstream;
+    const bool is_unsent = upstream_is_unprocessed(upstream);
     const bool has_whole_body =
         exchange->request.body == BODY_NONE ||
         (is_unsent && exchange->request_bytes == 0 && exchange->buffer == NULL);
     return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
-           has_whole_body;
+           has_whole_body && !(upstream->is_own_end && upstream->is_old);
 }
 
 /* Why the connection was lost, and what that says of its server. */
@@ -397,10 +399,11 @@ static const char *read_loss(struct exchange *exchange, enum upstream_outcome *o
 }
 
 /* A request that may have ended the connection of others, or that the server has, is charged
- * whatever becomes of it. */
+ * whatever becomes of it; so are all that the client of a connection has ended with it. */
 static void fail_lost(struct exchange *exchange, enum upstream_loss loss, const char *fault)
 {
-    if (loss == LOSS_SUSPECT || loss == LOSS_REFUSED || loss == LOSS_CROWDED) {
+    if (loss == LOSS_SUSPECT || loss == LOSS_REFUSED || loss == LOSS_CROWDED ||
+        exchange->upstream->is_own_end) {
         exchange_fail_refused(exchange, fault);
     } else {
         exchange_fail(exchange, 502, fault);

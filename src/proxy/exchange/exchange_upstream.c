@@ -14,6 +14,7 @@
 #include "http/grpc.h"
 #include "net/pipe.h"
 #include "policy/cost.h"
+#include "proxy/client_address.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
@@ -490,6 +491,8 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
         .head_bytes = head->method.len + head->target.whole.len,
         .more_fields_max = head->n_fields < fields_max ? fields_max - head->n_fields : 0,
         .has_body = head->body != BODY_NONE,
+        .is_one_client =
+            client_address_is_own(exchange->config->policy, &exchange->evaluation.view.client),
         .is_alone = exchange->choice.is_alone,
     };
     for (size_t i = 0; i < head->n_fields; i++) {

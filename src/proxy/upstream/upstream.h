@@ -60,6 +60,8 @@ struct upstream {
     bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
     bool is_single;   /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
     bool is_lost;     /* a stream that has ended before its answer: its user is to close it */
+    bool is_own_end;  /* then: with its connection, which its client may have ended */
+    bool is_old;      /* then: the server has had time to act on the request */
     struct head_parser parser;
     struct loop_task death;
 };
@@ -139,7 +141,8 @@ void upstream_pump(struct upstream *upstream);
  * if both sides allow it. Otherwise close it. */
 void upstream_release(struct upstream *upstream, uint64_t now_us);
 
-/* Whether the server has a part of the request, and owes a part of the answer. */
+/* Whether the server has a part of the request, and owes a part of the answer; or worked on it when
+ * its client ended the connection. */
 bool upstream_is_at_work(const struct upstream *upstream);
 /* Transfer the request to @user, which has as many fields as the previous user. The rest of the
  * request is not written: the server may see its end by HTTP/1.1 alone. From the next

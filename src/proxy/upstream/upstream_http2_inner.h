@@ -44,6 +44,7 @@ struct upstream_stream {
     struct list node; /* in http2->streams */
     struct http2_stream stream;
     struct address client;
+    bool is_one_client;
     /* Monotonic: when its head, its trailers or a small piece was handed over last; 0: not yet. */
     uint64_t risky_us;
     /* Monotonic: since when the server cannot send the rest of the answer, because the client does

@@ -214,14 +214,21 @@ static bool has_strangers(const struct upstream_http2 *http2)
 
 /* The server has ended the connection, and what it was sent last may be the reason: remember whose
  * that was. A connection may end by itself, so without a word of the server only those are suspect
- * that were not alone on it. */
+ * that were not alone on it. Of a client that was, all requests have ended by its own doing: what
+ * is old is no excuse, since a younger request of the same client may be the reason. */
 static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream, bool is_alone)
 {
     const uint64_t now_us = clock_monotonic_us();
     const enum http2_goaway goaway =
         http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
-    if (stream->risky_us == 0 || now_us - stream->risky_us >= SUSPECT_US ||
-        goaway == HTTP2_GOAWAY_FINE || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
+    const bool is_old = now_us - stream->risky_us >= SUSPECT_US;
+    if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
+        return;
+    }
+    stream->upstream.is_own_end =
+        is_alone && stream->is_one_client && !http2_stream_is_unprocessed(&stream->stream);
+    stream->upstream.is_old = is_old;
+    if (is_old || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
         return;
     }
     stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;

@@ -650,7 +650,7 @@ static bool is_held_back(const struct upstream *upstream)
 static bool is_at_work(const struct upstream *upstream)
 {
     const struct upstream_stream *stream = const_stream_of(upstream);
-    return stream->stream.session != NULL && !upstream->is_lost &&
+    return stream->stream.session != NULL && (!upstream->is_lost || upstream->is_own_end) &&
            !http2_stream_is_unprocessed(&stream->stream) && !stream->is_whole;
 }
 
@@ -721,6 +721,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     loop_task_init(&upstream->death, die);
     stream->connection = connection;
     stream->client = request->client;
+    stream->is_one_client = request->is_one_client;
     list_init(&stream->node);
     list_init(&stream->head_node);
     list_init(&stream->refused_node);

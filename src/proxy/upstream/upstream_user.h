@@ -23,7 +23,8 @@ struct upstream_request {
     size_t head_bytes;      /* of its lines, about */
     size_t more_fields_max; /* than it has may be sent of it */
     bool has_body;
-    bool is_alone; /* on connections of its client's own */
+    bool is_one_client; /* `client` stands for no others, as a proxy would */
+    bool is_alone;      /* on connections of its client's own */
 };
 
 /* How a request was lost. */
