@@ -76,12 +76,19 @@ static void on_head_timeout(struct exchange *exchange)
     exchange_fail(exchange, 408, "the request's head took too long");
 }
 
+/* Who ends an answer that falls silent. A client that has ended its side chose the shorter time,
+ * and has had what came: it gets no charge back for that. */
+static enum answer_end end_of_silence(const struct exchange *exchange)
+{
+    return exchange->has_client_ended ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
+}
+
 static void on_forward_timeout(struct exchange *exchange)
 {
     if (is_quiet_call(exchange)) {
-        exchange_cut(exchange, ANSWER_SERVER_FAILED, "no message came in time");
+        exchange_cut(exchange, end_of_silence(exchange), "no message came in time");
     } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
-        exchange_cut(exchange, ANSWER_SERVER_FAILED, "no event came in time");
+        exchange_cut(exchange, end_of_silence(exchange), "no event came in time");
     } else {
         exchange_note_outcome(exchange, upstream_is_starved(exchange->upstream)
                                             ? OUTCOME_INCONCLUSIVE
