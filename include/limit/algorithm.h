@@ -47,9 +47,7 @@ struct limit_params {
     bool from_first;      /* fixed_window: a window starts at the first request admitted in it */
     bool is_calendar;     /* fixed_window: the call's edges define the windows */
     uint64_t zone;        /* a number of the calendar's time zone, in the digest alone */
-    /* buckets: charges may be corrected later, and the state holds the data for that; not part of
-     * the digest */
-    bool settles;
+    bool settles; /* buckets: the state holds what corrections of charges need; not in the digest */
 };
 
 /* One request, as an algorithm sees it. */
@@ -155,8 +153,9 @@ struct algorithm {
     void (*settle)(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta);
 
-    /* For slots, else NULL: renew() keeps @slot for another lease, release() gives it back. A slot
-     * that was released or whose lease has ended is not restored. */
+    /* For slots, else NULL: renew() gives @slot, of a request in flight, another lease, beyond the
+     * rate too; it is added if !has_slot(), in the room of state_bytes(). release() removes it. */
+    bool (*has_slot)(const void *state, uint64_t slot);
     void (*renew)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
     void (*release)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
 };

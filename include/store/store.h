@@ -28,7 +28,7 @@ enum store_outcome {
 enum settlement_kind {
     SETTLE_COST,    /* the charge is corrected by delta units */
     SETTLE_RELEASE, /* the slot is given back */
-    SETTLE_RENEW,   /* the slot is kept for another lease */
+    SETTLE_RENEW,   /* the slot is kept for another lease, or taken anew if it was lost */
 };
 
 /* A settlement of one charge. limit, key, charged_at_us, slot, overflowed and instances are those

@@ -2,10 +2,11 @@
  *
  * A request takes a slot, named by a number that no other request has, and releases it when its
  * response has ended. A slot that is neither released nor renewed is free when its lease ends, so
- * that a proxy that crashes leaves no slot taken. At most `rate` slots are taken at a time. The
- * time at which a slot is released cannot be predicted: retry_after is RETRY_UNKNOWN, and
- * next_after and reset_after assume that all leases run out. Any cost above 0 takes one slot, and a
- * cost of 0 takes none.
+ * that a proxy that crashes leaves no slot taken. At most `rate` slots are taken at a time, but
+ * a renewal takes its slot anew where the state was lost or the lease has ended, since the
+ * request is in flight. The time at which a slot is released cannot be predicted: retry_after is
+ * RETRY_UNKNOWN, and next_after and reset_after assume that all leases run out. Any cost above 0
+ * takes one slot, and a cost of 0 takes none.
  *
  * The state grows: see state_bytes of struct algorithm.
  *
@@ -177,14 +178,20 @@ static uint64_t charge(void *state, const struct limit_params *params,
     return call->now;
 }
 
+static bool has_slot(const void *state, uint64_t slot)
+{
+    const struct concurrency *concurrency = state;
+    return find(concurrency, slot) < concurrency->n;
+}
+
 static void renew(void *state, const struct limit_params *params, uint64_t now, uint64_t slot)
 {
     struct concurrency *concurrency = state;
     const uint64_t at = find(concurrency, slot);
-    if (at < concurrency->n && concurrency->slots[at].ends > now) {
+    if (at < concurrency->n) {
         remove_slots(concurrency, at, 1);
-        insert(concurrency, slot, now + params->lease);
     }
+    insert(concurrency, slot, now + params->lease);
 }
 
 static void release(void *state, const struct limit_params *params, uint64_t now, uint64_t slot)
@@ -209,6 +216,7 @@ const struct algorithm concurrency_algorithm = {
     .report = report,
     .charge = charge,
     .is_ahead = is_ahead,
+    .has_slot = has_slot,
     .renew = renew,
     .release = release,
 };

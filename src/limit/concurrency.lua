@@ -60,17 +60,14 @@ local function slot_at(at)
 end
 
 if settles then
-  -- A slot that is no more, or whose lease has ended, stays gone.
+  -- A renewal is of a request that is in flight: it takes its slot anew where that is gone.
   return function(key, kind, _, _, now, ticks_per_s, _, lease, _, _, at)
     local slot = slot_at(at)
     if kind == 1 then -- release
       redis.call('ZREM', key, slot)
     elseif kind == 2 then -- renew
-      local ends = redis.call('ZSCORE', key, slot)
-      if ends and ends + 0 > now then
-        redis.call('ZADD', key, now + lease, slot)
-        expire_slots(key, end_of(key, -1), now, ticks_per_s)
-      end
+      redis.call('ZADD', key, now + lease, slot)
+      expire_slots(key, end_of(key, -1), now, ticks_per_s)
     end
   end
 end

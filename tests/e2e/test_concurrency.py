@@ -127,6 +127,27 @@ def test_slots_are_of_all_proxies_together(start_sharing, start_upstream, scene)
         wait_for_free(proxy, 3)
 
 
+@pytest.mark.parametrize("lose", ["lost", "outlived"])
+def test_slots_that_redis_has_forgotten_are_taken_again(start_sharing, start_upstream, scene, lose):
+    upstream = start_upstream(scene)
+    proxy = start_sharing(slots(upstream.url, lease="3s"))
+    redis = start_sharing.redis[0]
+    clients = [proxy.send(message.request("GET", "/stream")) for _ in range(2)]
+    upstream.wait_for(2)
+    if lose == "lost":
+        redis.call("FLUSHALL")
+    else:
+        redis.pause()
+        time.sleep(4)
+        redis.resume()
+    time.sleep(2)  # a third of the lease, and some
+    until(lambda: proxy.ask(path="/look").status != 503, "Redis")
+    assert proxy.ask(path="/ok").status == 429
+    scene.opens.set()
+    assert [client.read().status for client in clients] == [200] * 2
+    wait_for_free(proxy, 2)
+
+
 def test_a_slot_is_one_whatever_the_request_costs_otherwise(start_in_store, start_upstream):
     policy = slots(start_upstream().url, rest=", budget",
                    limits="budget: {key: global, rate: 100/day}")

@@ -69,6 +69,9 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
         algorithm->release(state->words, &limit->params, now, settlement->slot);
         break;
     case SETTLE_RENEW:
+        ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, NULL),
+                          sizeof(state->words));
+        state->exists = true;
         algorithm->renew(state->words, &limit->params, now, settlement->slot);
         break;
     }

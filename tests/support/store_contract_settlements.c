@@ -135,14 +135,35 @@ START_TEST(slots_are_taken_renewed_and_given_back_by_their_number)
     ck_assert(!taken(&third));
     ck_assert(third.verdict.retry_after == RETRY_UNKNOWN);
     settle(&first, SETTLE_RENEW, 0);
-    settle(&third, SETTLE_RENEW, 0);
     settle(&third, SETTLE_RELEASE, 0);
     ck_assert(!taken(&third));
     settle(&second, SETTLE_RELEASE, 0);
     settle(&second, SETTLE_RELEASE, 0);
-    settle(&second, SETTLE_RENEW, 0);
     ck_assert(taken(&third));
     ck_assert_uint_eq(remaining_of(SLOTS, "{a}"), 0);
+}
+END_TEST
+
+/* As after a restart of Redis: what is under way counts again, also where the key is gone, and is
+ * given back as ever. */
+START_TEST(a_slot_that_the_store_has_lost_is_taken_again_by_its_renewal)
+{
+    struct charge lost[3];
+    ck_assert_uint_eq(remaining_of(SLOTS, "{lost}"), 2); /* from now on it can be reached */
+    for (size_t i = 0; i < 3; i++) {
+        lost[i] = charge_on(SLOTS, "{lost}", 1);
+        settle(&lost[i], SETTLE_RENEW, 0);
+        ck_assert_uint_eq(remaining_of(SLOTS, "{lost}"), i == 0 ? 1 : 0);
+    }
+    struct charge other = charge_on(SLOTS, "{lost}", 1);
+    ck_assert(!taken(&other));
+    settle(&lost[0], SETTLE_RELEASE, 0);
+    ck_assert(!taken(&other));
+    settle(&lost[1], SETTLE_RELEASE, 0);
+    ck_assert(taken(&other));
+    settle(&other, SETTLE_RELEASE, 0);
+    settle(&lost[2], SETTLE_RELEASE, 0);
+    ck_assert_uint_eq(remaining_of(SLOTS, "{lost}"), 2);
 }
 END_TEST
 
@@ -156,4 +177,5 @@ void store_contract_add_settlements(TCase *tcase)
                         count_algorithms());
     tcase_add_test(tcase, settlements_of_one_request_are_made_together);
     tcase_add_test(tcase, slots_are_taken_renewed_and_given_back_by_their_number);
+    tcase_add_test(tcase, a_slot_that_the_store_has_lost_is_taken_again_by_its_renewal);
 }

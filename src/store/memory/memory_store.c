@@ -80,6 +80,29 @@ static void date(struct memory_slot *slot, const struct limit *limit, const stru
     memory_slot_date(slot, limit, &verdict, now->state_us);
 }
 
+/* Room for the slot that @settlement renews: it may have been forgotten with its state. @slot is
+ * the state of @hash, or NULL. NULL: there is no room, and the request stays uncounted. */
+static struct memory_slot *make_room(struct memory_table *table, struct memory_slot *slot,
+                                     struct hash128 hash, const struct settlement *settlement,
+                                     uint64_t now_us)
+{
+    const struct limit *limit = settlement->limit;
+    const struct limit_call call = {.slot = settlement->slot};
+    const void *state = slot != NULL ? slot->state : NULL;
+    const struct memory_need need = {
+        .state_bytes = limit->algorithm->state_bytes(state, &limit->params, &call),
+        .now_us = now_us,
+        .is_kept = settlement->overflowed,
+        .group = (uint8_t)limit->id.low,
+    };
+    if (slot == NULL) {
+        return memory_table_add(table, hash, &need);
+    }
+    const bool has_room = limit->algorithm->has_slot(state, settlement->slot) ||
+                          need.state_bytes <= memory_slot_state_bytes(slot);
+    return has_room ? slot : memory_table_grow(table, slot, &need);
+}
+
 /* Applies @settlement at @now, if the state was not dropped meanwhile. The charge of a key without
  * room is settled in the state that all such keys share. */
 static void make_settlement(struct memory_shards *shards, const struct settlement *settlement,
@@ -94,6 +117,9 @@ static void make_settlement(struct memory_shards *shards, const struct settlemen
 
     pthread_mutex_lock(&shard->lock);
     struct memory_slot *slot = memory_table_find(&shard->table, charged);
+    if (settlement->kind == SETTLE_RENEW && limit->algorithm->renew != NULL) {
+        slot = make_room(&shard->table, slot, charged, settlement, now.state_us);
+    }
     if (slot != NULL) {
         correct(slot, settlement, limit_ticks(limit, memory_time_for(&now, limit)));
         date(slot, limit, &now);

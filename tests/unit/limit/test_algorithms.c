@@ -327,9 +327,17 @@ static const struct story STORIES[] = {
     {"a cost counts as one slot", ASK, 4000, UINT32_MAX, 3, 0, {0, 9000, 10000}},
     {"the second is renewed", RENEW, 12000, 0, 2, 0, {0, 2000, 10000}},
     {"the third ends with its lease", ASK, 14000, 1, 4, 0, {0, 8000, 10000}},
-    {"and cannot be renewed then", RENEW, 14000, 0, 3, 0, {0, 8000, 10000}},
     {"a lease that ends leaves room", ASK, 22000, 0, 0, 0, {1, 2000, 2000}},
     {"all end by themselves", ASK, 24000, 0, 0, 0, {2, 0, 0}},
+    }},
+    {&CONCURRENCY, "a slot that is held counts whatever became of it", {
+    {"one", ASK, 0, 1, 1, 0, {1, 10000, 10000}},
+    {"its lease has ended when it is renewed", RENEW, 11000, 0, 1, 0, {1, 10000, 10000}},
+    {"two", ASK, 12000, 1, 2, 0, {0, 9000, 10000}},
+    {"one that was forgotten is more than there are", RENEW, 13000, 0, 3, 0, {0, 9000, 10000}},
+    {"so two must end", ASK, 13000, 1, 4, UNKNOWN, {0, 9000, 10000}},
+    {"the first does", RELEASE, 14000, 0, 1, 0, {0, 8000, 9000}},
+    {"the second does", RELEASE, 14000, 0, 2, 0, {1, 9000, 9000}},
     }},
     {&CONCURRENCY, "a slot that is taken again is one", {
     {"one", ASK, 0, 1, 7, 0, {1, 10000, 10000}},

@@ -241,6 +241,32 @@ START_TEST(a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed)
 }
 END_TEST
 
+START_TEST(a_slot_that_was_forgotten_with_its_key_is_taken_again)
+{
+    const struct limit limit = limit_of(&concurrency_algorithm, 2, 60 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    ck_assert(ask_slot(&limit, 1).allowed);
+    ck_assert(ask_slot(&limit, 2).allowed);
+    struct store_operation operation = {
+        .kind = OPERATION_RESET, .limit = &limit, .key = SPAN("{a}")};
+    ck_assert_int_eq(store_run(store, &operation), STORE_ANSWERED);
+    ck_assert(ask_slot(&limit, 3).allowed);
+    settle_slot(&limit, SETTLE_RENEW, 1);
+    settle_slot(&limit, SETTLE_RENEW, 2);
+    ck_assert(!ask_slot(&limit, 4).allowed);
+    now_us += 61 * S; /* the machine was suspended */
+    for (uint64_t slot = 1; slot < 4; slot++) {
+        settle_slot(&limit, SETTLE_RENEW, slot);
+    }
+    settle_slot(&limit, SETTLE_RELEASE, 3);
+    ck_assert(!ask_slot(&limit, 4).allowed);
+    settle_slot(&limit, SETTLE_RELEASE, 1);
+    ck_assert(ask_slot(&limit, 4).allowed);
+    store_free(store);
+}
+END_TEST
+
 START_TEST(the_slots_of_a_key_without_room_are_given_back_too)
 {
     const struct limit limit = limit_of(&concurrency_algorithm, 1, 3600 * S);
@@ -337,6 +363,7 @@ static Suite *memory_states_suite(void)
     tcase_add_test(large,
                    a_log_that_cannot_grow_is_refused_shared_or_let_through_as_the_policy_says);
     tcase_add_test(large, a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed);
+    tcase_add_test(large, a_slot_that_was_forgotten_with_its_key_is_taken_again);
     tcase_add_test(large, the_slots_of_a_key_without_room_are_given_back_too);
     tcase_add_test(large, what_a_key_without_room_was_charged_is_refunded);
     tcase_add_test(large, a_time_outside_the_calendar_decides_nothing);
