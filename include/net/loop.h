@@ -96,6 +96,7 @@ struct timeout_queue {
     uint64_t length_us;
     struct timer timer;
     bool is_armed; /* the timer is armed, maybe for a timeout removed since */
+    bool is_late;  /* it has fired so late that the loop must have been held up until then */
 };
 
 /* One timeout of a queue, a member of its owner. */
@@ -119,8 +120,8 @@ void timeout_init(struct timeout *timeout, void (*on_expiry)(struct timeout *tim
 void timeout_arm(struct timeout *timeout, struct timeout_queue *queue, uint64_t now_us);
 void timeout_disarm(struct timeout *timeout);
 /* For on_expiry of what waits for bytes that this loop reads and writes itself: if the loop was
- * held up until after the deadline, arm @timeout again in @queue, once. Whether it did; it sets
- * @was_restarted then. */
+ * held up until well after the deadline, arm @timeout again in @queue, once. Whether it did; it
+ * sets @was_restarted then. */
 bool timeout_restart_if_held(struct timeout *timeout, struct timeout_queue *queue,
                              bool *was_restarted);
 

@@ -18,8 +18,9 @@
 #include "net/loop.h"
 
 enum {
-    HELD_US = 1000
-}; /* a timer that is so late was not waited for: the loop did something else */
+    LATE_US_MIN = 2000, /* later than the clock's resolution and a busy machine make a timer */
+    LATE_SHARE = 8,     /* of a queue's length */
+};
 
 static void add(struct timer *timer, uint64_t delay_us)
 {
@@ -90,12 +91,22 @@ static void arm_queue(struct timeout_queue *queue, uint64_t delay_us)
     timer_arm(&queue->timer, delay_us);
 }
 
+/* Whether the oldest timeout has expired long ago. */
+static bool is_late(const struct timeout_queue *queue, uint64_t now_us)
+{
+    const uint64_t share_us = queue->length_us / LATE_SHARE;
+    const uint64_t late_us = share_us > LATE_US_MIN ? share_us : LATE_US_MIN;
+    return !list_is_empty(&queue->waiting) &&
+           now_us >= CONTAINER_OF(queue->waiting.next, struct timeout, node)->deadline_us + late_us;
+}
+
 static void on_queue_timer(void *context)
 {
     struct timeout_queue *queue = context;
     const uint64_t now_us = clock_monotonic_us();
 
     queue->is_armed = false;
+    queue->is_late = is_late(queue, now_us);
     while (!list_is_empty(&queue->waiting)) {
         struct timeout *timeout = CONTAINER_OF(queue->waiting.next, struct timeout, node);
         if (timeout->deadline_us > now_us) {
@@ -111,6 +122,7 @@ void timeout_queue_init(struct timeout_queue *queue, struct loop *loop, uint64_t
 {
     list_init(&queue->waiting);
     queue->is_armed = false;
+    queue->is_late = false;
     queue->length_us = length_us;
     timer_init(&queue->timer, loop, on_queue_timer, queue);
 }
@@ -170,11 +182,10 @@ void timeout_disarm(struct timeout *timeout)
 bool timeout_restart_if_held(struct timeout *timeout, struct timeout_queue *queue,
                              bool *was_restarted)
 {
-    const uint64_t now_us = clock_monotonic_us();
-    if (*was_restarted || now_us < timeout->deadline_us + HELD_US) {
+    if (*was_restarted || !queue->is_late) {
         return false;
     }
     *was_restarted = true;
-    timeout_arm(timeout, queue, now_us);
+    timeout_arm(timeout, queue, clock_monotonic_us());
     return true;
 }
