@@ -95,7 +95,7 @@ struct algorithm {
     bool has_offset;             /* windows are aligned to the wall clock */
     bool has_slots;              /* takes and releases slots; has a lease and no period */
     bool has_wait;               /* `max_wait` is used */
-    bool has_rate_in_digest;     /* the state's unit depends on the rate */
+    bool has_numbers_in_digest;  /* the state's meaning depends on the rate and the burst */
     const struct script *script; /* the twin */
 
     /* See algorithm_check_params(): what it has not checked yet. */

@@ -7,8 +7,9 @@
  *
  * The state does not hold the time of its last change. A clock that was set back is detected if the
  * arrival time is further ahead than the depth of the bucket plus a second; the bucket then counts
- * as full. A smaller step back takes the units that refill in that time. A burst that is lowered by
- * as much has the same effect. For the same reason a cost known later at most fills the bucket.
+ * as full. A smaller step back takes the units that refill in that time. What a larger burst
+ * admitted would look the same, so another burst is another state. For the same reason a cost known
+ * later at most fills the bucket.
  *
  * Source: ITU-T I.371 annex A (virtual scheduling); brandur/redis-cell. Twin: gcra.lua answers the
  * same; tests/data/vectors/gcra.tsv is run through both.
@@ -170,7 +171,7 @@ static size_t restore(void *state, const struct limit_params *params, const uint
 const struct algorithm gcra_algorithm = {
     .name = "gcra",
     .has_burst = true,
-    .has_rate_in_digest = true,
+    .has_numbers_in_digest = true,
     .script = &gcra_script,
     .check_params = check_params,
     .script_params = script_params,

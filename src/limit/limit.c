@@ -17,8 +17,8 @@ static const uint64_t WEEK_US = UINT64_C(7) * 24 * 3600 * US_PER_S;
 /* The epoch was a Thursday: the first Monday came four days later. */
 static const uint64_t MONDAY_US = UINT64_C(4) * 24 * 3600 * US_PER_S;
 
-/* States are kept apart by what gives their numbers a unit. Rate and burst do not: changing them in
- * the policy helps, or hurts, at once. */
+/* States are kept apart by what gives their numbers a unit. Rate and burst do not, but for gcra:
+ * changing them in the policy helps, or hurts, at once. */
 static void write_identity(struct limit *limit)
 {
     char buffer[256 + 2 * NAME_BYTES_MAX];
@@ -34,11 +34,15 @@ static void write_identity(struct limit *limit)
         params->buckets,
         params->from_first,
         params->is_calendar ? params->zone : 0,
-        limit->algorithm->has_rate_in_digest ? params->rate : 0,
+        limit->algorithm->has_numbers_in_digest ? params->rate : 0,
     };
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         text_add_char(&text, ' ');
         text_add_u64(&text, numbers[i]);
+    }
+    if (limit->algorithm->has_numbers_in_digest) {
+        text_add_char(&text, ' ');
+        text_add_u64(&text, params->burst);
     }
     assert(!text.truncated);
 
@@ -126,7 +130,7 @@ static uint32_t share_of(uint32_t units, uint32_t instances)
 static uint64_t longest_period(const struct limit *limit)
 {
     const uint64_t longest = LIMIT_UNITS_MAX / limit->params.burst;
-    if (!limit->algorithm->has_rate_in_digest) {
+    if (!limit->algorithm->has_numbers_in_digest) {
         return longest;
     }
     const uint64_t intervals = LIMIT_UNITS_MAX / limit->params.rate;

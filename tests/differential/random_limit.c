@@ -89,7 +89,7 @@ void random_limit_change(const struct limit *before, struct limit *after)
         struct limit other = *before;
         make_params(&other);
         *after = *before;
-        if (!before->algorithm->has_rate_in_digest) {
+        if (!before->algorithm->has_numbers_in_digest) {
             after->params.rate = other.params.rate;
         }
         after->params.burst = other.params.burst;

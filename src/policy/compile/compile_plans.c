@@ -176,7 +176,7 @@ static bool check_use(struct compiler *compiler, const struct spec_limit *spec)
     } else if (spec->plans.node != NULL && plan == NULL) {
         node_error(compiler->diags, spec->plans.node,
                    "plans need plan, which says where a key's plan is named, such as tenant");
-    } else if (spec->plans.node != NULL && spec->values.algorithm->has_rate_in_digest) {
+    } else if (spec->plans.node != NULL && spec->values.algorithm->has_numbers_in_digest) {
         node_error(compiler->diags, spec->plans.node,
                    "%s has no plans: what is counted depends on its rate; token_bucket decides "
                    "alike and has them",

@@ -96,8 +96,10 @@ START_TEST(the_digest_tells_units_apart_and_nothing_else)
     const struct limit window = limit_of(&fixed_window_algorithm, 10, 5, S);
     const struct limit gcra = limit_of(&gcra_algorithm, 10, 5, S);
     const struct limit faster_gcra = limit_of(&gcra_algorithm, 20, 5, S);
+    const struct limit deeper_gcra = limit_of(&gcra_algorithm, 10, 60, S);
 
     ck_assert(!digests_are_equal(&gcra, &faster_gcra));
+    ck_assert(!digests_are_equal(&gcra, &deeper_gcra));
     ck_assert(digests_are_equal(&base, &raised));
     ck_assert(!digests_are_equal(&base, &longer));
     ck_assert(!digests_are_equal(&base, &window));

@@ -354,12 +354,12 @@ START_TEST(raising_a_limit_helps_at_once_and_lowering_it_counts_what_was_taken)
     }
     ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 2);
 
-    spec.rate = spec.algorithm->has_rate_in_digest ? RATE : 2 * RATE;
+    spec.rate = spec.algorithm->has_numbers_in_digest ? RATE : 2 * RATE;
     spec.burst = 2 * RATE;
     use_spec(&spec, MINUTE);
     ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 12);
 
-    spec.rate = spec.algorithm->has_rate_in_digest ? RATE : RATE / 2;
+    spec.rate = spec.algorithm->has_numbers_in_digest ? RATE : RATE / 2;
     spec.burst = RATE / 2;
     use_spec(&spec, MINUTE);
     ck_assert_uint_eq(take(0, 0, START_US + 1).remaining, 0);

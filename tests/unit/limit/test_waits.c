@@ -162,7 +162,7 @@ static void change_policy(struct trace *trace)
     trace->params = trace->said;
     if (rand() % 2 == 0) {
         trace->params.burst = 1 + (uint32_t)rand() % (2 * trace->said.burst + 1);
-        if (!trace->algorithm->has_rate_in_digest) {
+        if (!trace->algorithm->has_numbers_in_digest) {
             trace->params.rate = 1 + (uint32_t)rand() % (2 * trace->said.rate);
         }
     }

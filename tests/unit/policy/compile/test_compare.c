@@ -63,7 +63,7 @@ START_TEST(a_state_is_kept_where_its_meaning_is)
 }
 END_TEST
 
-static void on_zone(void *context, const struct limit_comparison *comparison)
+static void on_changed(void *context, const struct limit_comparison *comparison)
 {
     const struct limit_comparison **changed = context;
     if (comparison->change != LIMIT_KEPT) {
@@ -72,6 +72,25 @@ static void on_zone(void *context, const struct limit_comparison *comparison)
         *changed = &copy;
     }
 }
+
+/* It has no time of its last change: what another burst admitted would pass for a later clock. */
+START_TEST(another_burst_of_gcra_is_another_count)
+{
+    static const char FORM[] =
+        "limits: {a: {key: client.ip, algorithm: gcra, rate: 60/h, burst: %d}}\n%s";
+    const struct limit_comparison *changed = NULL;
+    char rest[YAML_BYTES];
+    (void)snprintf(rest, sizeof(rest), FORM, 60, ROUTES);
+    struct policy *before = load("", rest);
+    (void)snprintf(rest, sizeof(rest), FORM, 5, ROUTES);
+    struct policy *after = load("", rest);
+    compare_limits(before, after, on_changed, &changed);
+    ck_assert_ptr_nonnull(changed);
+    ck_assert_int_eq(changed->change, LIMIT_NEW);
+    policy_free(before);
+    policy_free(after);
+}
+END_TEST
 
 /* Windows of two zones are two counts; a rate without a calendar has no zone. */
 START_TEST(another_timezone_is_another_count)
@@ -82,11 +101,11 @@ START_TEST(another_timezone_is_another_count)
     char rest[YAML_BYTES];
     (void)snprintf(rest, sizeof(rest), FORM, "Asia/Tokyo", ROUTES);
     struct policy *before = load("", rest);
-    compare_limits(before, before, on_zone, &changed);
+    compare_limits(before, before, on_changed, &changed);
     ck_assert_ptr_null(changed);
     (void)snprintf(rest, sizeof(rest), FORM, "Europe/Berlin", ROUTES);
     struct policy *after = load("", rest);
-    compare_limits(before, after, on_zone, &changed);
+    compare_limits(before, after, on_changed, &changed);
     ck_assert_ptr_nonnull(changed);
     ck_assert_int_eq(changed->change, LIMIT_NEW);
     ck_assert(span_equals(changed->after->name, SPAN("a.1d")));
@@ -248,6 +267,7 @@ int main(void)
     TCase *tcase = tcase_create("what is as it was");
     tcase_add_loop_test(tcase, a_state_is_kept_where_its_meaning_is, 0,
                         (int)(sizeof(CHANGES) / sizeof(CHANGES[0])));
+    tcase_add_test(tcase, another_burst_of_gcra_is_another_count);
     tcase_add_test(tcase, another_timezone_is_another_count);
     tcase_add_loop_test(tcase, a_state_in_redis_is_kept_however_redis_is_reached, 0,
                         (int)(sizeof(REACHED) / sizeof(REACHED[0])));
