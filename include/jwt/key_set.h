@@ -49,11 +49,11 @@ struct span jwt_algorithm_name(enum jwt_algorithm algorithm);
 
 /* Read a JWK set if @text begins with `{`, else public keys in PEM. Keys of a set that cannot
  * verify a token are left out: of other types and curves, for encryption, symmetric, malformed, or
- * RSA of a size that is not allowed. NULL: @problem says why; no usable key and more than
- * JWT_KEYS_MAX keys are problems. Release the result. */
+ * RSA of a size that is not allowed. The result may have no key: so an issuer withdraws its last.
+ * NULL: @problem says why; more than JWT_KEYS_MAX keys are a problem. Release the result. */
 MUST_USE struct jwt_key_set *jwt_key_set_read(struct span text, struct text *problem);
 
-/* As jwt_key_set_read(), of the file at @path. */
+/* As jwt_key_set_read(), of the file at @path; no usable key is a problem. */
 MUST_USE struct jwt_key_set *jwt_key_set_load(const char *path, struct text *problem);
 
 /* A set of one secret of at least JWT_SECRET_BYTES_MIN bytes, for HS256. NULL: no memory. */

@@ -47,6 +47,7 @@ enum {
     X(ISSUER, "the token's iss is not allowed")                                                    \
     X(AUDIENCE, "the token's aud is not allowed")                                                  \
     X(UNKNOWN_KEY, "no key has the token's kid and fits its alg")                                  \
+    X(KEYS_WITHDRAWN, "no key of the issuer can verify a token")                                   \
     X(MANY_KEYS, "the token has no kid, and too many keys fit")                                    \
     X(SIGNATURE_LENGTH, "the token's signature has not the length of its alg")                     \
     X(SIGNATURE, "the token's signature is wrong")                                                 \

@@ -407,11 +407,19 @@ struct jwt_key_set *jwt_key_set_read(struct span text, struct text *problem)
         is_good = start < text.len && text.data[start] == '{' ? read_jwks(set, text, problem)
                                                               : read_pem(set, text, problem);
     }
-    if (is_good && set->n_keys == 0) {
-        is_good = text_refuse(problem, "has no key that can verify a token: RSA from 2048 bits, "
-                                       "P-256, P-384 or Ed25519");
-    }
     if (!is_good) {
+        jwt_key_set_release(set);
+        return NULL;
+    }
+    return set;
+}
+
+/* @set if it has keys. NULL: it is released. */
+static struct jwt_key_set *refuse_empty(struct jwt_key_set *set, struct text *problem)
+{
+    if (set != NULL && set->n_keys == 0) {
+        (void)text_refuse(problem, "has no key that can verify a token: RSA from 2048 bits, "
+                                   "P-256, P-384 or Ed25519");
         jwt_key_set_release(set);
         return NULL;
     }
@@ -430,7 +438,7 @@ struct jwt_key_set *jwt_key_set_load(const char *path, struct text *problem)
         if (ferror(file) != 0) {
             (void)text_refuse(problem, "cannot be read: %s", strerror(errno));
         } else {
-            set = jwt_key_set_read(span_of(bytes, len), problem);
+            set = refuse_empty(jwt_key_set_read(span_of(bytes, len), problem), problem);
         }
     }
     free(bytes);

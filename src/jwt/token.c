@@ -339,7 +339,7 @@ static enum jwt_result check_signature(struct reading *reading)
     case JWT_SIGNATURE_BAD:
         return JWT_SIGNATURE;
     case JWT_SIGNATURE_NO_KEY:
-        return JWT_UNKNOWN_KEY;
+        return jwt_key_set_count(reading->keys) > 0 ? JWT_UNKNOWN_KEY : JWT_KEYS_WITHDRAWN;
     case JWT_SIGNATURE_MANY:
         return JWT_MANY_KEYS;
     case JWT_SIGNATURE_LENGTH_WRONG:

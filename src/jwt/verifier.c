@@ -248,6 +248,12 @@ static bool is_computed(enum jwt_result result)
     return result == JWT_VALID || result == JWT_SIGNATURE || result == JWT_NO_MEMORY;
 }
 
+/* Whether keys that are fetched now might verify the token. */
+static bool is_miss(enum jwt_result result)
+{
+    return result == JWT_UNKNOWN_KEY || result == JWT_KEYS_WITHDRAWN;
+}
+
 static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_source *source,
                               struct span token, const struct jwt_request *request,
                               struct arena *arena, const struct jwt_claims **claims)
@@ -255,7 +261,7 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     const struct hash128 whole = hash_table(&verifier->key, token);
     const enum jwt_result refusal = find_refusal(verifier, source, whole, request->wall_us);
     if (refusal != JWT_VALID) {
-        if (refusal == JWT_UNKNOWN_KEY) {
+        if (is_miss(refusal)) {
             jwt_keys_miss(source->keys);
         }
         return refusal;
@@ -292,7 +298,7 @@ static enum jwt_result verify(struct jwt_verifier *verifier, const struct jwt_so
     }
     if (is_failure(result)) {
         jwt_failures_add(verifier->failures, &request->client, n_computed, request->now_us);
-    } else if (result == JWT_UNKNOWN_KEY) {
+    } else if (is_miss(result)) {
         jwt_keys_miss(source->keys);
     }
     return result;

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -367,9 +368,44 @@ def test_keys_are_rotated_under_load(start, issuer, tmp_path):
     assert set(statuses) == {200} and len(statuses) > 100
 
 
+@pytest.mark.parametrize("body", [
+    b'{"keys": []}', b'{"keys": [{"kty": "EC", "crv": "P-521", "x": "AQAB", "y": "AQAB"}]}'])
+def test_an_issuer_withdraws_its_last_key(start, issuer, tmp_path, body):
+    key, other = (Es256Key(tmp_path, name) for name in ("one", "other"))
+    issuer.keys = [key]
+    proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path),
+                         more="workers: 1\nadmin: 127.0.0.1:0\n"))
+    fields = bearer(key.sign(claims()))
+    until(lambda: proxy.ask(fields=fields).status == 200, "keys")
+    issuer.body = body
+    until(lambda: proxy.ask(fields=bearer(other.sign(claims()))).status and issuer.n_asked == 2, "the next fetch")
+    until(lambda: proxy.ask(fields=fields).status == 401, "the refusal")
+    refused = proxy.ask(fields=bearer(key.sign(claims("bob"))))
+    assert (refused.status, refused.get("WWW-Authenticate")) == (401, INVALID)
+    assert "no key of the issuer" in json.loads(refused.body)["detail"]
+    assert counter(proxy, 'tokens_refused_total{reason="no_keys"}') >= 2
+    lines = [line for line in proxy.stderr().splitlines() if "the issuer has no key" in line]
+    assert len(lines) == 1 and "level=error" in lines[0], lines
+    assert "keys cannot be fetched" not in proxy.stderr()
+    issuer.body = None  # a refused token has the keys fetched again
+    until(lambda: proxy.ask(fields=fields).status == 200, "the key is back")
+
+
+def test_a_file_without_a_usable_key_leaves_the_keys_before_in_force(start, tmp_path):
+    key = Es256Key(tmp_path, "one")
+    (tmp_path / "keys").write_text(json.dumps({"keys": [key.jwk]}))
+    text = policy(f"  - {{jwt: {{required: true}}, {OK}}}\n",
+                  jwt=f"jwt: {{main: {{keys: '{tmp_path}/keys', algorithms: ES256}}}}\n")
+    proxy = start(text)
+    (tmp_path / "keys").write_text('{"keys": []}')
+    proxy.signal(signal.SIGHUP)
+    until(lambda: "no key that can verify a token" in proxy.stderr(), "the refusal in the log")
+    assert proxy.ask(fields=bearer(key.sign(claims()))).status == 200
+
+
 @pytest.mark.parametrize("wrong", [
     {"status": 500}, {"status": 302, "fields": [("Location", "https://127.0.0.1/")]},
-    {"body": b"<html>"}, {"body": b'{"keys": []}'}, {"body": b" " * (1024 * 1024 + 1)},
+    {"body": b"<html>"}, {"body": b'{"keys": []'}, {"body": b'{"keys": {}}'}, {"body": b" " * (1024 * 1024 + 1)},
     {"body": b'{"keys": [' + b",".join([b"{}"] * 65) + b"]}"}])
 def test_a_wrong_answer_is_no_key_set(start, issuer, tmp_path, wrong):
     key = Es256Key(tmp_path, "one")
@@ -466,7 +502,7 @@ def test_random_bytes_are_no_token(start, seed):
 
 def counter(proxy, name):
     page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
-    return int(re.search(rf"^sluice_{name} (\d+)$", page, re.MULTILINE).group(1))
+    return int(re.search(rf"^sluice_{re.escape(name)} (\d+)$", page, re.MULTILINE).group(1))
 
 
 def forged(n):

@@ -2,7 +2,8 @@
  *
  * Failures, each logged when it begins and when it ends: no connection, a certificate that does not
  * verify, another status than 200 (redirects too), more than JWT_KEY_SET_BYTES_MAX, longer than
- * FETCH_S, no key set. The keys that are in force stay so: see jwt/keys.h. */
+ * FETCH_S, no key set. The keys that are in force stay so: see jwt/keys.h. A set without a key that
+ * can be used is no failure: an issuer that withdraws its last key answers so. */
 
 #include "app/serve/reload.h"
 
@@ -162,6 +163,9 @@ static void fetch_keys(const struct jwks_fetch *fetch, struct jwt_keys *keys)
     } else if (!is_good && is_changed) {
         log_error("app.jwks", "keys are too old to count any more", "url=%.*s",
                   SPAN_ARGS(text_span(&url)));
+    } else if (is_good && n_keys == 0 && (is_changed || was_failing)) {
+        log_error("app.jwks", "the issuer has no key that can verify a token: all are refused",
+                  "url=%.*s", SPAN_ARGS(text_span(&url)));
     } else if (is_good && (is_changed || was_failing)) {
         log_info("app.jwks", is_changed ? "keys were fetched" : "keys can be fetched again",
                  "url=%.*s keys=%zu", SPAN_ARGS(text_span(&url)), n_keys);

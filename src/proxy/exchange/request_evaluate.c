@@ -147,7 +147,9 @@ static void refuse_invalid(struct evaluation *evaluation, enum jwt_result result
         evaluation->retry_after_s = 1;
         refuse_token(evaluation, 429, TOKEN_TOO_MANY, reason, NULL);
     } else {
-        refuse_token(evaluation, 401, TOKEN_INVALID, reason, "Bearer error=\"invalid_token\"");
+        const enum token_refusal kind =
+            result == JWT_KEYS_WITHDRAWN ? TOKEN_NO_KEYS : TOKEN_INVALID;
+        refuse_token(evaluation, 401, kind, reason, "Bearer error=\"invalid_token\"");
     }
 }
 

@@ -85,13 +85,13 @@ static const struct {
 START_TEST(a_key_says_what_it_is_for)
 {
     struct jwt_key_set *set = set_of(keys[0], MEMBERS[_i].more, 1);
-    ck_assert_msg((set != NULL) == MEMBERS[_i].is_usable, "%s", MEMBERS[_i].more);
-    if (set == NULL) {
-        ck_assert_uint_gt(problem.len, 0);
-        return;
-    }
-    ck_assert_int_eq(verify(set, keys[0], NULL), JWT_SIGNATURE_GOOD);
-    ck_assert_int_eq(verify(set, keys[1], NULL), JWT_SIGNATURE_BAD);
+    const bool is_usable = MEMBERS[_i].is_usable;
+    ck_assert_ptr_nonnull(set);
+    ck_assert_msg(jwt_key_set_count(set) == is_usable, "%s", MEMBERS[_i].more);
+    ck_assert_int_eq(verify(set, keys[0], NULL),
+                     is_usable ? JWT_SIGNATURE_GOOD : JWT_SIGNATURE_NO_KEY);
+    ck_assert_int_eq(verify(set, keys[1], NULL),
+                     is_usable ? JWT_SIGNATURE_BAD : JWT_SIGNATURE_NO_KEY);
     jwt_key_set_release(set);
 }
 END_TEST
@@ -152,8 +152,13 @@ START_TEST(rsa_keys_have_2048_bits)
 {
     EVP_PKEY *small = signer_key(JWT_RS256, 1024);
     char *pem = signer_pem(small);
-    ck_assert_ptr_null(set_of(small, "", 1));
-    ck_assert_ptr_null(jwt_key_set_read(span_of_text(pem), &problem));
+    struct jwt_key_set *sets[] = {set_of(small, "", 1),
+                                  jwt_key_set_read(span_of_text(pem), &problem)};
+    for (size_t i = 0; i < ARRAY_LEN(sets); i++) {
+        ck_assert_ptr_nonnull(sets[i]);
+        ck_assert_uint_eq(jwt_key_set_count(sets[i]), 0);
+        jwt_key_set_release(sets[i]);
+    }
     free(pem);
     signer_free(small);
 }
@@ -164,9 +169,23 @@ static const char *const BAD_SETS[] = {
     "{}",
     "[]",
     "{\"keys\":{}}",
+    "{\"keys\":[],\"keys\":[]}",
+    "{\"keys\":[]",
+    "-----BEGIN PUBLIC KEY-----\nAQAB\n-----END PUBLIC KEY-----\n",
+    "-----BEGIN PRIVATE KEY-----\nAQAB\n-----END PRIVATE KEY-----\n",
+};
+
+START_TEST(what_is_no_set_is_refused)
+{
+    ck_assert_msg(jwt_key_set_read(span_of_text(BAD_SETS[_i]), &problem) == NULL, "%s",
+                  BAD_SETS[_i]);
+    ck_assert_uint_gt(problem.len, 0);
+}
+END_TEST
+
+static const char *const EMPTY_SETS[] = {
     "{\"keys\":[]}",
     "{\"keys\":[1,null,\"x\",[]]}",
-    "{\"keys\":[],\"keys\":[]}",
     "{\"keys\":[{\"kty\":\"oct\",\"k\":\"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY\"}]}",
     "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"AQAB\",\"e\":\"AQAB\"}]}",
     "{\"keys\":[{\"kty\":\"RSA\",\"n\":\"\",\"e\":\"\"}]}",
@@ -177,15 +196,25 @@ static const char *const BAD_SETS[] = {
     "\"y\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE\"}]}",
     "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"AQAB\"}]}",
     "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed448\",\"x\":\"AQAB\"}]}",
-    "-----BEGIN PUBLIC KEY-----\nAQAB\n-----END PUBLIC KEY-----\n",
-    "-----BEGIN PRIVATE KEY-----\nAQAB\n-----END PRIVATE KEY-----\n",
 };
 
-START_TEST(what_has_no_usable_key_is_refused)
+/* What an issuer answers that withdraws its last key; as a file it is a mistake. */
+START_TEST(a_set_may_have_no_usable_key_and_a_file_may_not)
 {
-    ck_assert_msg(jwt_key_set_read(span_of_text(BAD_SETS[_i]), &problem) == NULL, "%s",
-                  BAD_SETS[_i]);
-    ck_assert_uint_gt(problem.len, 0);
+    char path[] = "/tmp/test_key_set_XXXXXX";
+    const struct span text = span_of_text(EMPTY_SETS[_i]);
+    struct jwt_key_set *set = jwt_key_set_read(text, &problem);
+    ck_assert_msg(set != NULL, "%s", EMPTY_SETS[_i]);
+    ck_assert_uint_eq(jwt_key_set_count(set), 0);
+    ck_assert_int_eq(verify(set, keys[0], NULL), JWT_SIGNATURE_NO_KEY);
+    jwt_key_set_release(set);
+    const int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text.data, text.len), (ssize_t)text.len);
+    ck_assert_ptr_null(jwt_key_set_load(path, &problem));
+    ck_assert(strstr(problem_bytes, "no key that can verify a token") != NULL);
+    close(fd);
+    ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -301,7 +330,9 @@ int main(void)
     tcase_add_test(tcase, a_token_without_an_id_has_few_keys_tried);
     tcase_add_test(tcase, a_set_has_a_bounded_number_of_keys);
     tcase_add_test(tcase, rsa_keys_have_2048_bits);
-    tcase_add_loop_test(tcase, what_has_no_usable_key_is_refused, 0, (int)ARRAY_LEN(BAD_SETS));
+    tcase_add_loop_test(tcase, what_is_no_set_is_refused, 0, (int)ARRAY_LEN(BAD_SETS));
+    tcase_add_loop_test(tcase, a_set_may_have_no_usable_key_and_a_file_may_not, 0,
+                        (int)ARRAY_LEN(EMPTY_SETS));
     tcase_add_test(tcase, keys_that_are_not_for_tokens_are_left_out);
     tcase_add_test(tcase, a_longer_text_is_refused);
     tcase_add_test(tcase, pem_may_have_several_keys);

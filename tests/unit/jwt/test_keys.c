@@ -3,6 +3,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+
 #define URL SPAN("https://id.example.com/jwks")
 #define SECRET SPAN("0123456789abcdef0123456789abcdef")
 #define OTHER SPAN("fedcba9876543210fedcba9876543210")
@@ -79,6 +81,22 @@ START_TEST(a_failure_is_tried_again_and_keys_hold_a_day)
     ck_assert(fetched(SPAN(""), 0, 10 + JWT_KEYS_HOLD_S));
     ck_assert(!has_keys());
     ck_assert_uint_ne(jwt_keys_generation(keys), generation);
+}
+END_TEST
+
+START_TEST(a_set_without_keys_replaces_one_with_keys)
+{
+    char bytes[128];
+    struct text problem = text_of(bytes, sizeof(bytes));
+    uint64_t generation;
+    ck_assert(fetched(SECRET, 60, 0));
+    struct jwt_key_set *empty = jwt_key_set_read(SPAN("{\"keys\":[]}"), &problem);
+    ck_assert_ptr_nonnull(empty);
+    ck_assert(jwt_keys_fetched(keys, empty, 60, 60 * (uint64_t)US_PER_S));
+    ck_assert(!jwt_keys_is_failing(keys));
+    struct jwt_key_set *set = jwt_keys_acquire(keys, &generation);
+    ck_assert_uint_eq(jwt_key_set_count(set), 0);
+    jwt_key_set_release(set);
 }
 END_TEST
 
@@ -161,6 +179,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, keys_are_due_at_first_and_then_by_their_age);
     tcase_add_test(tcase, a_failure_is_tried_again_and_keys_hold_a_day);
+    tcase_add_test(tcase, a_set_without_keys_replaces_one_with_keys);
     tcase_add_test(tcase, an_unknown_key_fetches_at_most_once_in_ten_seconds);
     tcase_add_test(tcase, the_generation_changes_with_the_keys_alone);
     tcase_add_test(tcase, keys_of_a_url_are_shared);

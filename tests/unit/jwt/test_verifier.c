@@ -273,6 +273,28 @@ START_TEST(an_unknown_key_asks_for_a_fetch)
 }
 END_TEST
 
+/* A token that is remembered fails too, and each asks for a fetch: keys may come back. */
+START_TEST(without_a_key_in_the_set_tokens_are_refused)
+{
+    char bytes[128];
+    struct text problem = text_of(bytes, sizeof(bytes));
+    char *token = token_of(SECRET, 1, 10);
+    ck_assert_int_eq(check(token), JWT_VALID);
+    struct jwt_key_set *empty = jwt_key_set_read(SPAN("{\"keys\":[]}"), &problem);
+    ck_assert_ptr_nonnull(empty);
+    (void)jwt_keys_fetched(source.keys, empty, 0, 0);
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t wait_us;
+        ck_assert_int_eq(check(token), JWT_KEYS_WITHDRAWN);
+        struct jwt_keys *due = jwt_keys_next_due(20 * (uint64_t)US_PER_S, &wait_us);
+        ck_assert_ptr_eq(due, source.keys);
+        jwt_keys_release(due);
+        (void)jwt_keys_fetched(source.keys, NULL, 0, 0);
+    }
+    free(token);
+}
+END_TEST
+
 static bool says(void *context)
 {
     const bool *is_denied = context;
@@ -402,6 +424,7 @@ int main(void)
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, an_empty_and_a_long_token_are_refused);
     tcase_add_test(tcase, an_unknown_key_asks_for_a_fetch);
+    tcase_add_test(tcase, without_a_key_in_the_set_tokens_are_refused);
     tcase_add_test(tcase, a_token_of_a_denied_request_is_not_read_unless_it_is_remembered);
     tcase_add_test(tcase, what_is_not_valid_is_read_once);
     tcase_add_test(tcase, what_is_not_valid_is_read_again_when_that_may_have_changed);
