@@ -24,10 +24,15 @@ Reply  whole numbers, as a string of a NUL and doubles, or where the arguments w
        per charge the state before them, as restore() of the twin takes it. Last, only if the clock
        is behind the last change of a state that was charged: per charge the time that the state
        gives it (ticks), or 0: the time of the decision
-Error  CLOCK: the time is not within the edges that were given; nothing was changed ]]
+Error  CLOCK: the time is not within the edges that were given, or later than 2^52 (the year 2112);
+       nothing was changed ]]
 if now_us == 0 then
   local time = redis.call('TIME')
   now_us = time[1] * 1000000 + time[2]
+end
+if now_us > 2^52 then
+  -- States of then would be taken for none, and each request admitted.
+  return redis.error_reply('CLOCK the clock of Redis is past 2112-09-17, the latest time there is')
 end
 
 local keys, n_keys = KEYS, #KEYS

@@ -233,6 +233,43 @@ START_TEST(the_clock_is_read_once_in_a_call_however_many_limits_there_are)
 }
 END_TEST
 
+/* Sends one decision, or one settlement, at @now_us, and returns whether it fails by the clock. */
+static bool fails_by_clock(bool settles, uint64_t now_us)
+{
+    void *any;
+    if (settles) {
+        const struct settlement refund = {
+            .limit = &limit, .key = SPAN("{k}"), .delta = -1, .charged_at_us = START_US};
+        script_client_send_settlements(&client, &refund, 1, now_us);
+    } else {
+        const struct charge charge = {.limit = &limit, .key = SPAN("{k}"), .cost = 1};
+        script_client_send(&client, &charge, 1, now_us);
+    }
+    ck_assert_int_eq(redisGetReply(client.connection, &any), REDIS_OK);
+    redisReply *reply = any;
+    const bool fails =
+        reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "CLOCK ", strlen("CLOCK ")) == 0;
+    freeReplyObject(reply);
+    return fails;
+}
+
+/* A state of then would be none that makes sense: each request would be the first. */
+START_TEST(a_clock_that_is_past_the_latest_time_is_an_error_that_has_written_nothing)
+{
+    for (size_t i = 0; i < ARRAY_LEN(COUNTING); i++) {
+        use_units(i);
+        limit.params.settles = true;
+        ck_assert(passes(UNITS, LIMIT_NOW_MAX - START_US));
+        ck_assert_msg(!passes(1, LIMIT_NOW_MAX - START_US), "%s", COUNTING[i]->name);
+        ck_assert(!fails_by_clock(true, LIMIT_NOW_MAX));
+        forget();
+        ck_assert_msg(fails_by_clock(false, LIMIT_NOW_MAX + 1), "%s", COUNTING[i]->name);
+        ck_assert(fails_by_clock(true, LIMIT_NOW_MAX + 1));
+        ck_assert_int_eq(integer("DBSIZE"), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     if (!redis_server_is_installed()) {
@@ -254,6 +291,8 @@ int main(void)
     tcase_add_test(tcase, zone_data_that_differ_forget_no_count);
     tcase_add_test(tcase, a_charge_by_a_clock_that_is_behind_is_refunded_whole);
     tcase_add_test(tcase, the_clock_is_read_once_in_a_call_however_many_limits_there_are);
+    tcase_add_test(tcase,
+                   a_clock_that_is_past_the_latest_time_is_an_error_that_has_written_nothing);
     suite_add_tcase(suite, tcase);
 
     SRunner *runner = srunner_create(suite);
