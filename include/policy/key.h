@@ -3,10 +3,11 @@
  *
  * The text of an identity is "{" first part "}" and, for a composite, "," and each further part:
  * typed and length-prefixed, so that two different composites never have the same text:
- * `{client.ip:9=192.0.2.1},method:3=GET`. Values of headers, cookies and queries, and values that
- * are long or contain bytes unsuitable for a Redis key, are replaced by their keyed hash:
- * `header#32=9f86d081…`. The hash covers the part's name too. An empty value counts as missing; a
- * missing value is `none:0=`.
+ * `{client.ip:9=192.0.2.1},method:3=GET`. An IPv6 prefix whose length is not the default one has it
+ * behind a slash: `{client.ip:15=2001:db8:1::/48}`. Values of headers, cookies and queries, and
+ * values that are long or contain bytes unsuitable for a Redis key, are replaced by their keyed
+ * hash: `header#32=9f86d081…`. The hash covers the part's name too. An empty value counts as
+ * missing; a missing value is `none:0=`.
  *
  * A request may have several values of a header, cookie or parameter, and servers disagree on which
  * one counts. Therefore a key may have several identities in one request. */
@@ -87,6 +88,7 @@ struct key_given {
     uint8_t hash[HASH_IDENTITY_BYTES]; /* of the identity: see key_hash() */
     size_t len;                        /* of the identity; 0: only the hash was given */
     bool is_prefix;                    /* of client addresses: it names many identities */
+    bool is_widened;                   /* its address was written with other bits than the key's */
     char identity[KEY_TEXT_BYTES_MAX];
 };
 
@@ -120,7 +122,8 @@ static inline void key_hash(struct span identity, struct span secret,
 /* --- tenants: keys whose plans operators set --- */
 
 /* Parse @written as key_parse() does, under the key of the first limit that looks for tenants and
- * takes it. False: none does, and @problem is that of the first, or empty: there is none. */
+ * takes it; one that counts by a prefix of the written length (none: the default one) comes before
+ * others. False: none does, and @problem is that of the first, or empty: there is none. */
 MUST_USE bool policy_parse_tenant(const struct policy *policy, struct span written,
                                   struct key_given *given, struct text *problem);
 

@@ -131,6 +131,7 @@ struct reading {
     bool in_braces;
     bool is_alone;                     /* the key has one part */
     bool is_prefix;                    /* of addresses, was read */
+    bool is_widened;                   /* an address has other bits than the key counts by */
     char scratch[KEY_GIVEN_BYTES_MAX]; /* for a quoted value */
 };
 
@@ -200,8 +201,9 @@ static bool read_client(struct reading *reading, const struct key_term *term, st
     }
     const bool is_ipv4 = prefix.base.family == ADDRESS_IPV4;
     const uint8_t bits = is_ipv4 ? term->ipv4_bits : term->ipv6_bits;
-    const struct address client = address_mask(prefix.base, bits);
+    const uint8_t written = prefix.bits == UINT8_MAX ? KEY_IPV6_BITS_DEFAULT : prefix.bits;
     reading->is_prefix = prefix.bits < bits;
+    reading->is_widened = reading->is_widened || (!is_ipv4 && written != bits);
     if (prefix.bits != UINT8_MAX && prefix.bits > bits && prefix.bits < (is_ipv4 ? 32 : 128)) {
         return text_refuse(reading->problem, "the limit counts by /%u: no prefix is longer", bits);
     }
@@ -209,10 +211,12 @@ static bool read_client(struct reading *reading, const struct key_term *term, st
         return text_refuse(reading->problem,
                            "a prefix needs a limit that counts by client.ip alone");
     }
-    address_write(&client, canonical);
     if (reading->is_prefix) {
+        address_write(&prefix.base, canonical);
         text_add_char(canonical, '/');
         text_add_u64(canonical, prefix.bits);
+    } else {
+        key_write_client(term, &prefix.base, canonical);
     }
     return true;
 }
@@ -450,8 +454,10 @@ bool key_parse(const struct policy *policy, const struct key *key, struct span w
     reading.problem = problem;
     reading.is_alone = key->n_parts == 1;
     reading.is_prefix = false;
+    reading.is_widened = false;
     given->len = 0;
     given->is_prefix = false;
+    given->is_widened = false;
     if (written.len > KEY_GIVEN_BYTES_MAX) {
         return text_refuse(problem, "is longer than 4 KiB");
     }
@@ -470,14 +476,16 @@ bool key_parse(const struct policy *policy, const struct key *key, struct span w
     }
     given->len = identity.len;
     given->is_prefix = reading.is_prefix;
+    given->is_widened = reading.is_widened;
     key_hash(text_span(&identity), policy->store.secret, given->hash);
     return true;
 }
 
 /* --- tenants --- */
 
-bool policy_parse_tenant(const struct policy *policy, struct span written, struct key_given *given,
-                         struct text *problem)
+/* As policy_parse_tenant(), with @is_exact under no key that counts the address by other bits. */
+static bool parse_tenant(const struct policy *policy, struct span written, bool is_exact,
+                         struct key_given *given, struct text *problem)
 {
     char buffer[512];
     for (size_t i = 0; i < policy->n_rules; i++) {
@@ -485,12 +493,22 @@ bool policy_parse_tenant(const struct policy *policy, struct span written, struc
         if (!limit_rule_has_tenants(&policy->rules[i])) {
             continue;
         }
-        if (key_parse(policy, &policy->rules[i].key, written, given, &own) && !given->is_prefix) {
+        if (key_parse(policy, &policy->rules[i].key, written, given, &own) && !given->is_prefix &&
+            !(is_exact && given->is_widened)) {
             return true;
         }
         text_add(problem, problem->len == 0 ? text_span(&own) : SPAN(""));
     }
     return false;
+}
+
+/* An identity of one limit is never taken for that of another one with a longer or shorter prefix,
+ * whichever comes first. */
+bool policy_parse_tenant(const struct policy *policy, struct span written, struct key_given *given,
+                         struct text *problem)
+{
+    return parse_tenant(policy, written, true, given, problem) ||
+           parse_tenant(policy, written, false, given, problem);
 }
 
 bool policy_has_tenant_plan(const struct policy *policy, struct span name)

@@ -43,6 +43,18 @@ static bool add(struct reading *reading, struct span value)
 typedef struct span read_one_fn(const struct key_term *term, const struct request_view *request,
                                 char buffer[ADDRESS_TEXT_MAX]);
 
+void key_write_client(const struct key_term *term, const struct address *client, struct text *text)
+{
+    const bool is_ipv6 = client->family == ADDRESS_IPV6;
+    const uint8_t bits = is_ipv6 ? term->ipv6_bits : term->ipv4_bits;
+    const struct address masked = address_mask(*client, bits);
+    address_write(&masked, text);
+    if (is_ipv6 && bits != KEY_IPV6_BITS_DEFAULT) {
+        text_add_char(text, '/');
+        text_add_u64(text, bits);
+    }
+}
+
 static struct span read_client(const struct key_term *term, const struct request_view *request,
                                char buffer[ADDRESS_TEXT_MAX])
 {
@@ -50,9 +62,7 @@ static struct span read_client(const struct key_term *term, const struct request
     if (request->client.family == ADDRESS_NONE) {
         return SPAN("");
     }
-    const uint8_t bits = request->client.family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
-    const struct address masked = address_mask(request->client, bits);
-    address_write(&masked, &text);
+    key_write_client(term, &request->client, &text);
     return text_span(&text);
 }
 

@@ -48,8 +48,12 @@ bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplic
 /* Write the name of a part whose value is not hashed: `capture.tenant`. */
 void key_write_part_name(const struct key_term *term, struct text *text);
 
+/* Write the value that @client has under @term, client.ip: `192.0.2.1`, `2001:db8:1:2::` of the
+ * default prefix of IPv6, `2001:db8:1::/48` of another one. At most ADDRESS_TEXT_MAX bytes. */
+void key_write_client(const struct key_term *term, const struct address *client, struct text *text);
+
 /* Write the identity part of @value, which is not empty, under @term. A value under client.ip is
- * the text of address_write(), under global `all`; these are written unhashed. */
+ * the text of key_write_client(), or a prefix, under global `all`; these are written unhashed. */
 void key_write_part(const struct key_term *term, struct span value, struct span secret,
                     struct text *text);
 

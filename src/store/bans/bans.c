@@ -290,6 +290,9 @@ static const struct replica_entry *find_cover(struct bans *bans, struct replica_
         !ban_prefix_read_client(identity, &prefix)) {
         return NULL;
     }
+    if (ban_prefix_read(identity, &prefix)) {
+        prefix.bits++; /* the identity of a key by prefixes, as client.ip/48: it covers itself */
+    }
     const atomic_uint_fast64_t *lengths = lengths_of(&bans->hints, &prefix);
     while (entry == NULL && prefix.bits > 0) {
         prefix.bits--;

@@ -101,9 +101,28 @@ START_TEST(ipv6_counts_by_its_prefix)
     ck_assert(
         span_equals(identity(&request, "client.ip", ""), SPAN("{client.ip:14=2001:db8:1:2::}")));
     ck_assert(span_equals(identity(&request, "client.ip/128", ""),
-                          SPAN("{client.ip:20=2001:db8:1:2:3:4:5:6}")));
+                          SPAN("{client.ip:24=2001:db8:1:2:3:4:5:6/128}")));
     request_set_client(&request, SPAN("::ffff:192.0.2.1"));
     ck_assert(span_equals(identity(&request, "client.ip", ""), SPAN("{client.ip:9=192.0.2.1}")));
+}
+END_TEST
+
+/* Else a plan or a ban of one would be that of all others in the longest one. */
+START_TEST(prefixes_of_one_address_are_different_identities)
+{
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request_set_client(&request, SPAN("2001:db8:1::"));
+    ck_assert(
+        span_equals(identity(&request, "client.ip", ""), SPAN("{client.ip:12=2001:db8:1::}")));
+    ck_assert(
+        span_equals(identity(&request, "client.ip/64", ""), SPAN("{client.ip:12=2001:db8:1::}")));
+    ck_assert(span_equals(identity(&request, "client.ip/48", ""),
+                          SPAN("{client.ip:15=2001:db8:1::/48}")));
+    ck_assert(span_equals(identity(&request, "client.ip/128", ""),
+                          SPAN("{client.ip:16=2001:db8:1::/128}")));
+    request_set_client(&request, SPAN("192.0.2.1"));
+    ck_assert(span_equals(identity(&request, "client.ip/48", ""), SPAN("{client.ip:9=192.0.2.1}")));
 }
 END_TEST
 
@@ -129,7 +148,7 @@ START_TEST(a_client_of_any_family_is_written_in_plain_bytes)
             const size_t equals = span_find(got, '=');
             ck_assert_uint_lt(equals, got.len - 1);
             for (size_t at = equals + 1; at < got.len - 1; at++) {
-                ck_assert_msg(strchr("0123456789abcdef.:", got.data[at]) != NULL, "%.*s",
+                ck_assert_msg(strchr("0123456789abcdef.:/", got.data[at]) != NULL, "%.*s",
                               SPAN_ARGS(got));
             }
         }
@@ -565,6 +584,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_plain_identity_can_be_read_by_people, 0, (int)ARRAY_LEN(PLAIN));
     tcase_add_test(tcase, ipv6_counts_by_its_prefix);
+    tcase_add_test(tcase, prefixes_of_one_address_are_different_identities);
     tcase_add_test(tcase, a_client_of_any_family_is_written_in_plain_bytes);
     tcase_add_test(tcase, an_unknown_client_is_missing);
     tcase_add_test(tcase, what_may_be_secret_is_hashed);

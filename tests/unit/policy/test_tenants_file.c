@@ -89,6 +89,41 @@ START_TEST(a_quoted_key_is_that_of_the_request)
 }
 END_TEST
 
+#define BY_ADDRESS(name, key)                                                                      \
+    "  " name ": {key: " key ", rate: 1/s, plans: {gold: 9/s}, plan: tenant}\n"
+
+/* Whichever limit comes first: else the plan of a /64 would be that of all others in its /48. */
+START_TEST(an_address_is_of_the_limit_that_counts_by_its_length)
+{
+    policy_free(policy);
+    policy = policy_from_text("listen: 127.0.0.1:8080\nlimits:\n" BY_ADDRESS("a", "client.ip/48")
+                                  BY_ADDRESS("b", "client.ip") BY_ADDRESS("c", "client.ip/128") //
+                              "routes: [{limits: [a, b, c], respond: {status: 204}}]\n");
+    must_parse("client.ip=2001:db8:1::1 gold\n2001:db8:1::/48 gold\n2001:db8:1::1/128 gold\n"
+               "{client.ip:12=2001:db8:2::} gold\n192.0.2.1 gold\n",
+               5);
+    static const char *const KEYS[] = {
+        "{client.ip:12=2001:db8:1::}",      "{client.ip:15=2001:db8:1::/48}",
+        "{client.ip:17=2001:db8:1::1/128}", "{client.ip:12=2001:db8:2::}",
+        "{client.ip:9=192.0.2.1}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
+        ck_assert_msg(span_equals(file.lines[i].key, span_of_text(KEYS[i])), "%.*s",
+                      SPAN_ARGS(file.lines[i].key));
+    }
+}
+END_TEST
+
+START_TEST(an_address_is_of_a_limit_by_longer_or_shorter_prefixes_where_there_is_no_other)
+{
+    policy_free(policy);
+    policy = policy_from_text("listen: 127.0.0.1:8080\nlimits:\n" BY_ADDRESS("a", "client.ip/48") //
+                              "routes: [{limits: [a], respond: {status: 204}}]\n");
+    must_parse("client.ip=2001:db8:1::1 gold\n", 1);
+    ck_assert(span_equals(file.lines[0].key, SPAN("{client.ip:15=2001:db8:1::/48}")));
+}
+END_TEST
+
 START_TEST(nothing_is_no_tenant)
 {
     must_parse("", 0);
@@ -162,6 +197,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_line_is_a_key_its_plan_and_until_when);
     tcase_add_test(tcase, a_quoted_key_is_that_of_the_request);
+    tcase_add_test(tcase, an_address_is_of_the_limit_that_counts_by_its_length);
+    tcase_add_test(tcase,
+                   an_address_is_of_a_limit_by_longer_or_shorter_prefixes_where_there_is_no_other);
     tcase_add_test(tcase, nothing_is_no_tenant);
     tcase_add_loop_test(tcase, what_is_wrong_is_said_with_its_line_and_without_the_key, 0,
                         ARRAY_LEN(BAD));

@@ -127,6 +127,24 @@ START_TEST(a_prefix_is_of_all_addresses_in_it_and_the_longest_counts)
 }
 END_TEST
 
+/* The key client.ip/48 has prefixes as its identities: one is banned as itself. */
+START_TEST(a_key_by_prefixes_is_found_itself_and_by_shorter_ones)
+{
+    const struct ban one = ban_of(BAN_REFUSES, "a", "{client.ip:15=2001:db8:1::/48}");
+    const struct ban net = ban_of(BAN_EXEMPTS, "a", "{client.ip:13=2001:db8::/33}");
+    const struct ban longer = ban_of(BAN_EXEMPTS, "a", "{client.ip:15=2001:db8:1::/56}");
+    put(&one);
+    put(&net);
+    put(&longer);
+    ck_assert(holds("a", "{client.ip:15=2001:db8:1::/48}", BAN_REFUSES));
+    ck_assert(holds("a", "{client.ip:15=2001:db8:2::/48}", BAN_EXEMPTS));
+    ck_assert(bans_remove(bans, &one));
+    ck_assert(holds("a", "{client.ip:15=2001:db8:1::/48}", BAN_EXEMPTS));
+    ck_assert(bans_remove(bans, &net));
+    ck_assert(!holds("a", "{client.ip:15=2001:db8:1::/48}", BAN_EXEMPTS));
+}
+END_TEST
+
 START_TEST(all_lengths_of_prefixes_are_found)
 {
     bans_set_max(bans, 256);
@@ -461,6 +479,7 @@ int main(void)
     tcase_add_test(tcase, a_ban_is_of_one_limit_and_one_identity);
     tcase_add_test(tcase, whose_hash_alone_is_known_is_found_too);
     tcase_add_test(tcase, a_prefix_is_of_all_addresses_in_it_and_the_longest_counts);
+    tcase_add_test(tcase, a_key_by_prefixes_is_found_itself_and_by_shorter_ones);
     tcase_add_test(tcase, all_lengths_of_prefixes_are_found);
     tcase_add_test(tcase, an_entry_is_found_by_its_hash_or_by_the_longest_prefix);
     tcase_add_test(tcase, it_ends_by_itself);
