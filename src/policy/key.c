@@ -115,12 +115,30 @@ bool key_may_have_several(const struct key *key)
     return false;
 }
 
+/* Whether all values of @term are hashed. */
+static bool is_secret(const struct key_term *term)
+{
+    return KEY_SOURCE_ROWS[term->source].values == KEY_VISIBLE_NEVER ||
+           term->name.len > NAME_PLAIN_BYTES_MAX;
+}
+
+bool key_has_secret_values(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (is_secret(&key->parts[i].terms[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool is_to_hash(const struct key_term *term, struct span value)
 {
     const enum key_visibility values = KEY_SOURCE_ROWS[term->source].values;
     assert(values != KEY_VISIBLE_ALWAYS || is_plain(value));
-    return values == KEY_VISIBLE_NEVER || (values == KEY_VISIBLE_IF_PLAIN && !is_plain(value)) ||
-           term->name.len > NAME_PLAIN_BYTES_MAX;
+    return is_secret(term) || (values == KEY_VISIBLE_IF_PLAIN && !is_plain(value));
 }
 
 void key_write_part_name(const struct key_term *term, struct text *text)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "limit/limit.h"
+#include "policy/key.h"
 #include "tls/tls_client.h"
 
 bool compare_endpoints(const struct endpoint *a, const struct endpoint *b)
@@ -182,12 +183,13 @@ static const char *why_new(const struct policy *policy_before, const struct limi
     if (!same_redis(&policy_before->store, &policy_after->store)) {
         return "the store is another";
     }
-    if (!span_equals(policy_before->store.secret, policy_after->store.secret)) {
-        return "store.secret is another";
-    }
     if (rule_before == NULL || rule_after == NULL ||
         !compare_keys(&rule_before->key, &rule_after->key)) {
         return "its key is another";
+    }
+    if (key_has_secret_values(&rule_after->key) &&
+        !span_equals(policy_before->store.secret, policy_after->store.secret)) {
+        return "store.secret is another";
     }
     if (before->by_cell != after->by_cell) {
         return "redis-cell keeps a state of its own";

@@ -142,6 +142,50 @@ START_TEST(a_state_in_redis_is_kept_however_redis_is_reached)
 }
 END_TEST
 
+/* Identities that have no hash are the same under any secret. */
+static const struct {
+    const char *key;
+    enum limit_change change;
+} SECRETS[] = {
+    {"client.ip", LIMIT_KEPT},
+    {"[client.ip/48, host, path, method]", LIMIT_KEPT},
+    {"path.id", LIMIT_KEPT},
+    {"global", LIMIT_KEPT},
+    {"path.a-name-that-is-longer-than-24", LIMIT_NEW}, /* it is hashed with its value */
+    {"header.x-key", LIMIT_NEW},
+    {"header.x-key | client.ip", LIMIT_NEW},
+    {"[client.ip, cookie.id]", LIMIT_NEW},
+    {"query.q", LIMIT_NEW},
+};
+
+static void on_secret(void *context, const struct limit_comparison *comparison)
+{
+    *(enum limit_change *)context = comparison->change;
+    ck_assert_str_eq(comparison->why,
+                     comparison->change == LIMIT_NEW ? "store.secret is another" : "");
+}
+
+START_TEST(another_secret_is_another_count_of_what_is_hashed)
+{
+    static const char FORM[] =
+        "store: {redis: 'redis://127.0.0.1:1', secret: %s}\n"
+        "limits: {a: {key: %s, rate: 10/m}}\n"
+        "routes: [{match: {path: '/{id}/{a-name-that-is-longer-than-24}'}, limits: [a],"
+        " respond: {status: 204}}]\n";
+    char rest[YAML_BYTES];
+    enum limit_change change = LIMIT_GONE;
+    const char *key = SECRETS[_i].key;
+    (void)snprintf(rest, sizeof(rest), FORM, "one", key);
+    struct policy *before = load("", rest);
+    (void)snprintf(rest, sizeof(rest), FORM, "two", key);
+    struct policy *after = load("", rest);
+    compare_limits(before, after, on_secret, &change);
+    ck_assert_int_eq(change, SECRETS[_i].change);
+    policy_free(before);
+    policy_free(after);
+}
+END_TEST
+
 static void on_any(void *context, const struct limit_comparison *comparison)
 {
     unsigned *n = context;
@@ -271,6 +315,8 @@ int main(void)
     tcase_add_test(tcase, another_timezone_is_another_count);
     tcase_add_loop_test(tcase, a_state_in_redis_is_kept_however_redis_is_reached, 0,
                         (int)(sizeof(REACHED) / sizeof(REACHED[0])));
+    tcase_add_loop_test(tcase, another_secret_is_another_count_of_what_is_hashed, 0,
+                        ARRAY_LEN(SECRETS));
     tcase_add_test(tcase, limits_come_go_and_change_places);
     tcase_add_loop_test(tcase, an_upstream_is_as_it_was_if_no_word_of_it_has_changed, 0,
                         (int)(sizeof(WORDS) / sizeof(WORDS[0])));
