@@ -1,5 +1,6 @@
 """Fixtures: each makes as many as a test asks for, and ends them all, the proxies first."""
 
+import itertools
 import random
 import shutil
 import textwrap
@@ -189,9 +190,11 @@ def start_in_store(request, start):
 
 @pytest.fixture
 def start_proxies(start, tmp_path):
-    """start_proxies(store): two of them, for bans."""
+    """start_proxies(store): two of them, for bans; more join them."""
+    numbers = itertools.count()
+
     def make(store, n=2):
-        return [bans.Proxy(start, tmp_path, i, store) for i in range(n)]
+        return [bans.Proxy(start, tmp_path, next(numbers), store) for _ in range(n)]
 
     return make
 

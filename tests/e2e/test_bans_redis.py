@@ -50,6 +50,43 @@ def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
     await_statuses(proxies, {204})
 
 
+def test_bans_are_heard_of_while_their_slot_is_on_the_move(start_proxies, start_cluster):
+    cluster = start_cluster(3, 0)
+    store = f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny"
+    proxies = start_proxies(store)
+    await_statuses(proxies, {204})
+    slot = Cluster.slot_of("{sluice:bans}")
+    source = cluster.owner_of(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    cluster.begin_move(slot, target)  # before there is a hash: the target makes it
+    until(lambda: proxies[0].admin.ask("POST", CLIENT + "/ban", [JSON],
+                                       body(**{"for": "10m"})).status == 200, "the cluster")
+    await_statuses(proxies, {429})
+    proxies += start_proxies(store, 1)
+    await_statuses(proxies, {429})
+    proxies[1].admin.change("DELETE", CLIENT + "/ban")
+    await_statuses(proxies, {204})
+    cluster.move_keys(slot, source, target)
+    cluster.end_move(slot, source, target)
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+
+
+def test_bans_stay_with_the_owner_of_a_slot_whose_move_is_given_up(start_proxies, start_cluster):
+    cluster = start_cluster(3, 0)
+    proxies = start_proxies(f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny")
+    await_statuses(proxies, {204})
+    slot = Cluster.slot_of("{sluice:bans}")
+    source = cluster.owner_of(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    cluster.begin_move(slot, target)
+    reads = target.call("INFO", "commandstats").count(b"cmdstat_asking")
+    until(lambda: target.call("INFO", "commandstats").count(b"cmdstat_asking") > reads, "the target is asked")
+    source.call("CLUSTER", "SETSLOT", slot, "STABLE")  # the target still takes itself for one to be asked
+    proxies[0].admin.change("POST", CLIENT + "/ban", body(**{"for": "10m"}))
+    await_statuses(proxies, {429})
+
+
 def test_bans_follow_a_failover(start_proxies, start_watched):
     watched = start_watched()
     proxies = start_proxies(f'redis: "{watched.url}", deadline: 10s, on_failure: deny')

@@ -16,7 +16,8 @@
  * is lost ─► it is opened again, and the version is polled; an error reply ─► logged once, and
  * tried again in a second; more changed fields than REPLICA_FIELDS_MAX ─► all fields are read;
  * Redis has lost its data ─► the known records are set again, one by one. In a cluster the node
- * with the hash is found by MOVED, from any node of the policy that can be reached.
+ * with the hash is found by MOVED, from any node of the policy that can be reached; by ASK while
+ * its slot is on the move, and then each read follows ASKING.
  *
  * A connection is never closed in its own callback: the timer `reconnect` closes it. */
 
@@ -80,6 +81,7 @@ struct replica_sync {
 
     struct redis_store_options at; /* target of the link; in a cluster one of its nodes */
     char at_host[HOST_BYTES_MAX];
+    bool is_asking; /* that node takes over the slot of the hash, and does not own it yet */
     size_t n_hosts_tried;
     struct redis_link link;
     struct store_node_meters meters; /* of the link; not shown, since it makes no decisions */
@@ -254,11 +256,11 @@ static void report_trouble(struct replica_sync *sync, enum redis_fault fault, st
 }
 
 /* Connects to the node that has the hash, as the redirection @said names it. */
-static void follow(struct replica_sync *sync, struct span said)
+static void follow(struct replica_sync *sync, enum redis_fault fault, struct span said)
 {
     struct redis_redirect redirect;
     if (!redis_fault_read_redirect(said, &redirect) || redirect.host.len > HOST_BYTES_MAX) {
-        report_trouble(sync, REDIS_FAULT_MOVED, said);
+        report_trouble(sync, fault, said);
         return;
     }
     if (redirect.host.len > 0) {
@@ -266,6 +268,7 @@ static void follow(struct replica_sync *sync, struct span said)
         sync->at.host = span_of(sync->at_host, redirect.host.len);
     }
     sync->at.port = redirect.port;
+    sync->is_asking = fault == REDIS_FAULT_ASK;
     sync->is_link_bad = true;
     timer_arm(&sync->reconnect, 0);
 }
@@ -284,8 +287,8 @@ static void on_fault(struct replica_sync *sync, struct span said)
 {
     const enum redis_fault fault = redis_fault_of(said);
     abandon_scan(sync);
-    if (fault == REDIS_FAULT_MOVED && sync->options.n_hosts > 0) {
-        follow(sync, said);
+    if ((fault == REDIS_FAULT_MOVED || fault == REDIS_FAULT_ASK) && sync->options.n_hosts > 0) {
+        follow(sync, fault, said);
     } else if (redis_fault_row(fault)->reaction == REDIS_DROP) {
         redis_link_drop(&sync->link, fault, said);
     } else {
@@ -398,7 +401,8 @@ static void send_words(struct replica_sync *sync, enum reading what, const struc
     const uint64_t now_us = clock_monotonic_us();
     replica_page_begin(&sync->page, &sync->options, now_us, what == READING_PAGE);
     sync->link.connection.reply.listener = &sync->page.listener;
-    if (redis_link_send(&sync->link, redis_wire_span(&command), &sync->call, now_us) == STATUS_OK) {
+    if ((!sync->is_asking || redis_link_send_asking(&sync->link, now_us) == STATUS_OK) &&
+        redis_link_send(&sync->link, redis_wire_span(&command), &sync->call, now_us) == STATUS_OK) {
         sync->reading = what;
         timer_arm(&sync->timer, ANSWER_US);
     }
@@ -523,7 +527,11 @@ static void on_timer(void *context)
         return;
     }
     sync->is_poll_due = true;
-    sync->is_stale |= sync->is_troubled || clock_monotonic_us() - sync->read_us >= calm_us;
+    if (clock_monotonic_us() - sync->read_us >= calm_us) {
+        sync->is_stale = true;
+        sync->is_asking = false; /* the slot may have stayed: its owner is found by MOVED */
+    }
+    sync->is_stale |= sync->is_troubled;
     go_on(sync);
     if (sync->reading == READING_NOTHING) {
         rest(sync);
@@ -643,6 +651,7 @@ static void on_link_change(void *owner)
         const size_t i = sync->n_hosts_tried++ % sync->options.n_hosts;
         sync->at.host = sync->options.hosts[i].host;
         sync->at.port = sync->options.hosts[i].port;
+        sync->is_asking = false;
         sync->is_link_bad = true;
         reconnect_soon(sync);
     }
