@@ -40,12 +40,14 @@ local function count_slots(state)
   end
 end
 
--- What has ended makes room first. A slot that was taken already is taken anew.
+-- What has ended makes room. A slot that was taken already is taken anew. The key is never gone in
+-- between: a node of a cluster that gives its slot away would not make it again.
 local function take_slot(state, ends)
+  local is_new = redis.call('ZADD', state.key, ends, state.slot) == 1
   if state.n_ended > 0 then
     redis.call('ZREMRANGEBYSCORE', state.key, '-inf', state.now)
   end
-  if redis.call('ZADD', state.key, ends, state.slot) == 0 then
+  if not is_new then
     count_slots(state)
   elseif state.n == 0 then
     state.n, state.next, state.latest = 1, ends, ends

@@ -9,6 +9,7 @@ import threading
 import time
 
 from harness.flow import STALL_S, STALLED
+from harness.upstream import answer
 from harness.wait import soon, until
 
 RESUMES_WITHIN_S = 1.0  # after the cluster's own time
@@ -193,6 +194,29 @@ def test_a_slot_that_moves_under_traffic_costs_no_request_and_no_unit(start, sta
     for proxy in proxies:
         assert asked(proxy)["redirections"] > 0
         assert asked(proxy)["by_key"] > 0
+
+
+def test_slots_that_have_ended_make_room_while_their_key_is_on_the_move(start, start_cluster, start_upstream):
+    cluster = start_cluster(3, 0)
+    keys = []
+
+    def look(peer, request):
+        del request
+        keys.extend(cluster.keys())  # there is none but while a request is served
+        peer.send(answer())
+
+    proxy, = start_proxies(start, cluster, f"""
+        upstreams: {{api: {{servers: "{start_upstream(look).url}"}}}}
+        limits: {{at-once: {{key: header.x-user, algorithm: concurrency, rate: 2}}}}
+        routes: [{{limits: [at-once], upstream: api}}]
+    """, n=1)
+    cluster.flush()
+    assert proxy.ask(fields=user("ann")).status == 200
+    slot = cluster.slot_of(keys[0].decode())
+    source = cluster.owner_of(slot)
+    source.call("ZADD", keys[0], 1, "ended", 2, "too")  # all there are go when one is taken
+    cluster.begin_move(slot, next(node for node in cluster.nodes if node is not source))
+    assert proxy.ask(fields=user("ann")).status == 200
 
 
 def grant_as_the_manual_says(cluster):
