@@ -136,7 +136,7 @@ static struct memory_slot *make_room(const struct work *work, size_t i, struct h
         .state_bytes = needed_bytes(slot, judged),
         .now_us = work->now.state_us,
         .is_kept = is_kept,
-        .group = (uint8_t)judged->limit->id.low,
+        .limit = judged->limit->id.low,
     };
     if (slot == NULL) {
         return memory_table_add(table, hash, &need);

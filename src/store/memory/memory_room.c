@@ -312,7 +312,7 @@ void memory_room_init(struct memory_table *table)
     }
 }
 
-uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need)
+uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need, uint8_t group)
 {
     struct memory_heap *heap = &table->heap;
     const unsigned order = order_of(need);
@@ -327,7 +327,7 @@ uint32_t memory_room_take(struct memory_table *table, const struct memory_need *
                 return line;
             }
         }
-        if (!(order == 0 ? drop_some(table, table->n_group_lines[need->group], need->now_us)
+        if (!(order == 0 ? drop_some(table, table->n_group_lines[group], need->now_us)
                          : clear_some(table, order, need->now_us))) {
             break;
         }
@@ -360,7 +360,8 @@ struct memory_extent memory_room_grow(struct memory_table *table, uint32_t line,
 {
     uint32_t extended = extend(table, line, need, false);
     if (extended == MEMORY_NO_LINE) {
-        const uint32_t other = memory_room_take(table, need);
+        const struct memory_slot *slot = memory_table_slot(table, line);
+        const uint32_t other = memory_room_take(table, need, slot->group);
         if (other != MEMORY_NO_LINE) {
             return (struct memory_extent){.line = other};
         }

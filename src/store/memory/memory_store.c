@@ -93,7 +93,7 @@ static struct memory_slot *make_room(struct memory_table *table, struct memory_s
         .state_bytes = limit->algorithm->state_bytes(state, &limit->params, &call),
         .now_us = now_us,
         .is_kept = settlement->overflowed,
-        .group = (uint8_t)limit->id.low,
+        .limit = limit->id.low,
     };
     if (slot == NULL) {
         return memory_table_add(table, hash, &need);

@@ -16,12 +16,14 @@ void memory_table_init(struct memory_table *table, void *memory, size_t bytes)
     while (n_heads <= most / 2 && n_heads <= UINT32_MAX / 4) {
         n_heads *= 2;
     }
-    const size_t own_bytes = (MEMORY_GROUPS + n_heads) * sizeof(uint32_t);
+    const size_t own_bytes = (2 * MEMORY_GROUPS + n_heads) * sizeof(uint32_t);
     assert(bytes > own_bytes);
 
     uint32_t *const own = memory;
-    *table = (struct memory_table){
-        .n_group_lines = own, .heads = own + MEMORY_GROUPS, .n_heads = n_heads};
+    *table = (struct memory_table){.group_limits = own,
+                                   .n_group_lines = own + MEMORY_GROUPS,
+                                   .heads = own + 2 * (size_t)MEMORY_GROUPS,
+                                   .n_heads = n_heads};
     memory_heap_init(&table->heap, (char *)memory + own_bytes, bytes - own_bytes);
     table->n_reserved = table->heap.n_lines / 32;
     memory_room_init(table);
@@ -42,6 +44,29 @@ struct memory_slot *memory_table_find(struct memory_table *table, struct hash128
         number = slot->next;
     }
     return NULL;
+}
+
+/* The group of @limit: its own, or else one without states, which becomes its own. If all have
+ * states of other limits, it shares one. */
+static uint8_t group_of(const struct memory_table *table, uint64_t limit)
+{
+    const size_t first = limit % MEMORY_GROUPS;
+    const uint32_t identity = (uint32_t)(limit >> 32);
+    size_t unused = MEMORY_GROUPS;
+    for (size_t i = 0; i < MEMORY_GROUPS; i++) {
+        const size_t group = (first + i) % MEMORY_GROUPS;
+        if (table->group_limits[group] == identity) {
+            return (uint8_t)group;
+        }
+        if (unused == MEMORY_GROUPS && table->n_group_lines[group] == 0) {
+            unused = group;
+        }
+    }
+    if (unused == MEMORY_GROUPS) {
+        return (uint8_t)first;
+    }
+    table->group_limits[unused] = identity;
+    return (uint8_t)unused;
 }
 
 /* The link that points to @slot in its chain. */
@@ -69,7 +94,8 @@ void memory_table_remove(struct memory_table *table, struct memory_slot *slot)
 struct memory_slot *memory_table_add(struct memory_table *table, struct hash128 hash,
                                      const struct memory_need *need)
 {
-    const uint32_t line = memory_room_take(table, need);
+    const uint8_t group = group_of(table, need->limit);
+    const uint32_t line = memory_room_take(table, need, group);
     if (line == MEMORY_NO_LINE) {
         return NULL;
     }
@@ -80,7 +106,7 @@ struct memory_slot *memory_table_add(struct memory_table *table, struct hash128 
         .next = *head,
         .is_kept = need->is_kept,
         .order = (uint8_t)memory_heap_order_of(&table->heap, line),
-        .group = need->group,
+        .group = group,
     };
     table->n_group_lines[slot->group] += UINT32_C(1) << slot->order;
     memset(slot->state, 0, memory_slot_state_bytes(slot));

@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "store/memory/memory_heap.h"
 
-/* Limits are told apart as far as their groups differ. */
+/* The limits that have states are told apart up to this number; more share groups. */
 enum { MEMORY_GROUPS = 256 };
 
 enum memory_use {
@@ -33,14 +33,15 @@ struct memory_slot {
     uint8_t use;              /* enum memory_use */
     bool is_kept;             /* dropped only when it is untouched: many keys share it */
     uint8_t order;            /* of its block */
-    uint8_t group;            /* of its limit */
+    uint8_t group;            /* the index of its limit's */
     uint64_t untouched_at_us; /* from then on it equals a new state */
     uint64_t denies_until_us; /* until then it denies a client, or has slots in use */
     uint64_t state[];         /* of the algorithm; all zero: untouched */
 };
 
 struct memory_table {
-    uint32_t *n_group_lines; /* lines of the states of each of MEMORY_GROUPS */
+    uint32_t *group_limits;  /* of each of MEMORY_GROUPS: 32 bits of its limit's identity */
+    uint32_t *n_group_lines; /* lines of its states; 0: any limit may take the group */
     uint32_t *heads;         /* first of each chain */
     uint32_t n_heads;        /* a power of two */
     struct memory_heap heap;
@@ -72,8 +73,8 @@ struct memory_slot *memory_table_find(struct memory_table *table, struct hash128
 struct memory_need {
     size_t state_bytes;
     uint64_t now_us;
-    bool is_kept;  /* as in the slot; if true, reserved lines may be used */
-    uint8_t group; /* of its limit */
+    bool is_kept;   /* as in the slot; if true, reserved lines may be used */
+    uint64_t limit; /* identifies the limit that the state is of */
 };
 
 /* Adds a slot for @hash, which has none, with its state all zero. NULL: no room. In both cases,
@@ -118,9 +119,10 @@ struct memory_slot *memory_table_move(struct memory_table *table, struct memory_
 /* Initializes the search for states to drop. The heap must be initialized. */
 void memory_room_init(struct memory_table *table);
 
-/* Takes a block for a slot with a state of @need. Its contents are undefined. MEMORY_NO_LINE: that
- * would drop states that deny a client or are pinned. */
-MUST_USE uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need);
+/* Takes a block for a slot with a state of @need in @group. Its contents are undefined.
+ * MEMORY_NO_LINE: that would drop states that deny a client or are pinned. */
+MUST_USE uint32_t memory_room_take(struct memory_table *table, const struct memory_need *need,
+                                   uint8_t group);
 
 struct memory_extent {
     uint32_t line;    /* MEMORY_NO_LINE: none */

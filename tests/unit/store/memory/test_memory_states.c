@@ -70,6 +70,32 @@ START_TEST(many_keys_of_a_long_window_do_not_push_out_those_of_another_limit)
 }
 END_TEST
 
+/* A hundred small limits and a large one, of identities that are equal in all bits but a few. */
+START_TEST(limits_of_like_identities_do_not_push_out_states_of_each_other)
+{
+    const struct limit guesses = limit_of(&fixed_window_algorithm, 5, 600 * S);
+    struct limit pages = limit_of(&fixed_window_algorithm, 1000, 86400 * S);
+    pages.id = guesses.id;
+    pages.id.low ^= UINT64_C(1) << 40;
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+
+    use_most(&guesses);
+    for (uint64_t i = 1; i < 100; i++) {
+        struct limit small = guesses;
+        small.id.low ^= i << 16;
+        ck_assert(is_admitted(&small, 1, 4));
+    }
+    ck_assert(all_are_admitted(&pages, 0, 100000));
+    ck_assert_uint_eq(count_forgotten(&guesses), 0);
+    for (uint64_t i = 1; i < 100; i++) {
+        struct limit small = guesses;
+        small.id.low ^= i << 16;
+        ck_assert(!is_admitted(&small, 1, 2));
+    }
+    store_free(store);
+}
+END_TEST
+
 START_TEST(many_keys_that_are_used_up_do_not_push_out_those_of_another_limit)
 {
     const struct limit guesses = limit_of(&fixed_window_algorithm, 5, 600 * S);
@@ -354,6 +380,7 @@ static Suite *memory_states_suite(void)
     tcase_set_timeout(large, 60);
     tcase_add_test(large, a_key_that_is_reset_is_as_never_seen_and_others_stay);
     tcase_add_test(large, many_keys_of_a_long_window_do_not_push_out_those_of_another_limit);
+    tcase_add_test(large, limits_of_like_identities_do_not_push_out_states_of_each_other);
     tcase_add_test(large, many_keys_that_are_used_up_do_not_push_out_those_of_another_limit);
     tcase_add_test(large, large_states_do_not_push_out_small_ones_of_another_limit);
     tcase_add_test(large, the_longest_log_fits_in_the_default_memory_and_is_exact);
