@@ -146,10 +146,11 @@ struct algorithm {
     size_t (*restore)(void *state, const struct limit_params *params, const uint64_t *reported,
                       size_t n);
 
-    /* Correct the charge of @charged_at by @delta units: a refund, or a cost known later. A bucket
+    /* Correct the charge of @charged_at by @delta units: a refund, or a cost known later. What is
+     * taken counts as of @now, as a charge of @now would, in the room of state_bytes(); also where
+     * the charge counts no more. What is given back counts as of the charge, or no more; a bucket
      * refunds only the part that has not refilled since: see limit/refill.h. The state stays within
-     * 0 … the greatest exact number and does not grow. A correction that is too late has no effect.
-     * NULL: the algorithm cannot settle. */
+     * 0 … the greatest exact number. NULL: the algorithm cannot settle. */
     void (*settle)(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta);
 

@@ -183,16 +183,21 @@ static uint64_t charge(void *state, const struct limit_params *params,
     return later_of(call->now, snapshot.start);
 }
 
-/* The window of the charge is the latest, or it does not matter any more. */
+/* What is taken counts in the window of @now; of a calendar, whose edges a settlement does not
+ * hold, in the latest window. What is given back is of the window of the charge: that is the
+ * latest, or it does not matter any more. */
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
     struct fixed_window *window = state;
-    (void)params;
-    (void)now;
-    if (window->count > 0 && charged_at >= window->start) {
-        set(window, settle_scaled(window->count, delta, 1, LIMIT_UNITS_MAX), window->start);
+    struct snapshot snapshot = {.count = window->count, .start = window->start};
+    if (delta > 0 && !params->is_calendar) {
+        const struct limit_call call = {.now = now};
+        snapshot = stand(window, params, &call);
+    } else if (window->count == 0 || (delta <= 0 && charged_at < window->start)) {
+        return;
     }
+    set(window, settle_scaled(snapshot.count, delta, 1, LIMIT_UNITS_MAX), snapshot.start);
 }
 
 const struct algorithm fixed_window_algorithm = {

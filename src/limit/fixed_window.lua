@@ -67,9 +67,29 @@ next_after = reset_after
 first, lifetime = count, left
 
 --@ settle
--- The window of the charge is the latest, or it does not matter any more.
-if first > 0 and charged_at >= second then
-  first = math.min(math.max(first + delta, 0), 2^52)
+-- What is taken counts in the window of now; of a calendar, whose edges a settlement does not have,
+-- in the latest window. What is given back is of the window of the charge: that is the latest, or
+-- it does not matter any more.
+local period, offset, kind, count, start = a, b, c, first, second
+if delta > 0 and kind < 2 then
+  local dated, window, left = now, nil, nil
+  if start > now and start <= now + ticks_per_s then
+    dated = start
+  end
+  if kind == 0 then
+    local into = (dated - offset) % period
+    window, left = dated >= into and dated - into or 0, period - into
+    count = start >= window and count or 0
+  else
+    window = start < dated and start or dated
+    if count == 0 or dated - window >= period then
+      count, window = 0, dated
+    end
+    left = window + period - dated
+  end
+  first, second, lifetime = math.min(count + delta, 2^52), window, left + dated - now
+elseif count > 0 and (delta > 0 or charged_at >= start) then
+  first = math.min(math.max(count + delta, 0), 2^52)
 else
   first = nil
 end

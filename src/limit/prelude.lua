@@ -28,7 +28,8 @@ finish  takes charged units, 0 for nothing; to_full: at most what brings the sta
         remaining, next_after, reset_after, which are 0 before, first and second to what is to be
         remembered, and lifetime to how long that matters (ticks); leaves third as it is
 settle  corrects by delta what was charged at charged_at (ticks): sets the state, and lifetime, nil:
-        as long as before; or first to nil, if there is nothing to correct. A bucket that gives back
+        as long as before; or first to nil, if there is nothing to correct. What is taken counts as
+        of now, what is given back as of the charge. A bucket that gives back
         leaves the refill of unused ticks charged, at most what it would give, and sets used to how
         many of them that is; nil: it gives back nothing. It sets untouched if it was so before
 

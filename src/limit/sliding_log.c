@@ -285,17 +285,13 @@ static void remove_entry(struct sliding_log *log, uint32_t index)
     log->n--;
 }
 
-/* Of the entries of the charge's tick the latest are corrected first. What was
- * re-dated is the newest. */
-static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
-                   uint64_t now, int64_t delta)
+/* Of the entries of the charge's tick the latest give back first. What was re-dated is the
+ * newest. */
+static void give_back(struct sliding_log *log, uint64_t charged_at, int64_t delta)
 {
-    struct sliding_log *log = state;
     const uint64_t newest = newest_of(log);
     const uint64_t at = charged_at < newest ? charged_at : newest;
-    (void)params;
-    (void)now;
-    for (uint32_t i = end_of(log, at); i > 0 && delta != 0; i--) {
+    for (uint32_t i = end_of(log, at); i > 0 && delta < 0; i--) {
         struct sliding_log_entry *entry = &log->entries[log->first + i - 1];
         if (at_of(entry) != at) {
             return;
@@ -304,10 +300,43 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
         const uint32_t after = (uint32_t)settle_scaled(before, delta, 1, UINT32_MAX);
         entry->units = after;
         log->units = log->units - before + after;
-        delta = delta > 0 ? 0 : delta + (int64_t)(before - after);
+        delta += (int64_t)(before - after);
         if (after == 0) {
             remove_entry(log, i - 1);
         }
+    }
+}
+
+/* What is taken is one more entry, of @now. A log that has `rate` of them, as many as charges can
+ * make, does not grow: its newest is dated to @now and has all. */
+static void take_more(struct sliding_log *log, const struct limit_params *params, uint64_t now,
+                      int64_t delta)
+{
+    const struct snapshot snapshot = stand(log, params, now);
+    const bool ahead = is_ahead(log, params, now);
+    drop_what_left(log, &snapshot);
+    if (ahead) {
+        follow(log, now);
+    }
+    uint64_t units = 0;
+    if (log->n > 0 && log->n >= params->rate) {
+        log->n--;
+        units = log->entries[log->first + log->n].units;
+        log->units -= units;
+    }
+    struct sliding_log_entry *entry = &log->entries[log->first + log->n];
+    *entry = entry_of(snapshot.now, settle_scaled(units, delta, 1, UINT32_MAX));
+    log->n++;
+    log->units += entry->units;
+}
+
+static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
+                   uint64_t now, int64_t delta)
+{
+    if (delta > 0) {
+        take_more(state, params, now, delta);
+    } else {
+        give_back(state, charged_at, delta);
     }
 }
 

@@ -91,7 +91,8 @@ local function follow_log(state)
   state.units = state.units - units + state.costs[state.n]
 end
 
-local function load_log(key, now, rate, period)
+-- The log of key, as it stands at now but for what has left since it was written.
+local function load_log(key, now, ticks_per_s, rate, period)
   local length = redis.call('LLEN', key)
   local saved = math.max(length - 1, 0)
   local head = saved > 0 and redis.call('LRANGE', key, 0, LOG_CHUNK) or {}
@@ -103,6 +104,14 @@ local function load_log(key, now, rate, period)
   }
   for i = 1, #head - 1 do
     state.ats[i], state.costs[i] = read_entry(head[i + 1])
+  end
+  if saved > 0 then
+    state.newest = state.ats[saved] or read_entry(redis.call('LINDEX', key, -1))
+    state.ahead = state.newest > now + ticks_per_s
+    if state.newest > now and not state.ahead then
+      -- A small step back: no time passes until then.
+      state.now, state.still = state.newest, state.newest - now
+    end
   end
   return state
 end
@@ -164,6 +173,24 @@ local function drop_old(state)
   state.units = math.max(state.units, 0)
 end
 
+local function write_log(state, ticks_per_s)
+  local key = state.key
+  if state.kept < state.saved then
+    redis.call('LTRIM', key, 0, state.kept)
+  end
+  if not state.exists then
+    redis.call('RPUSH', key, struct.pack('<d', 0))
+  elseif state.first > 1 then
+    redis.call('LTRIM', key, state.first - 1, -1) -- the last that left becomes the sum
+    state.dropped = state.first - 1
+  end
+  redis.call('LSET', key, 0, struct.pack('<d', state.units))
+  for i = state.kept + 1, state.n do
+    redis.call('RPUSH', key, format_entry(state.ats[i], state.costs[i]))
+  end
+  redis.call('EXPIRE', key, ttl_s(state.period / ticks_per_s))
+end
+
 if settles then
   -- The index of the last entry that is not later than time, and its time and
   -- units; 0 if there is none.
@@ -181,9 +208,9 @@ if settles then
     return low, found_at, found_units
   end
 
-  -- Of the entries of the charge's tick the latest are corrected first. What
-  -- was re-dated is the newest.
-  return function(key, _, delta, charged_at)
+  -- Of the entries of the charge's tick the latest give back first. What was re-dated is the
+  -- newest.
+  local function give_back(key, delta, charged_at)
     local n = redis.call('LLEN', key) - 1
     if n < 1 then
       return
@@ -191,10 +218,10 @@ if settles then
     local total = read_units(redis.call('LINDEX', key, 0))
     local time = math.min(charged_at, (read_entry(redis.call('LINDEX', key, -1))))
     local i, entry_at, units = find_entry(key, n, time)
-    while i > 0 and delta ~= 0 and entry_at == time do
-      local corrected = math.min(math.max(units + delta, 0), 2^32 - 1)
+    while i > 0 and delta < 0 and entry_at == time do
+      local corrected = math.max(units + delta, 0)
       total = total - units + corrected
-      delta = delta > 0 and 0 or delta + units - corrected
+      delta = delta + units - corrected
       if corrected > 0 then
         redis.call('LSET', key, i, format_entry(entry_at, corrected))
       else
@@ -208,18 +235,32 @@ if settles then
     end
     redis.call('LSET', key, 0, struct.pack('<d', total))
   end
+
+  -- What is taken is one more entry, of now. A log that has rate of them, as many as charges can
+  -- make, does not grow: its newest is dated to now and has all.
+  return function(key, _, delta, charged_at, now, ticks_per_s, rate, period)
+    if delta <= 0 then
+      return give_back(key, delta, charged_at)
+    end
+    local state, units = load_log(key, now, ticks_per_s, rate, period), 0
+    drop_old(state)
+    if state.ahead then
+      follow_log(state)
+    end
+    if state.n >= state.first and state.n - state.first + 1 >= rate then
+      log_time(state, state.n)
+      units = state.costs[state.n]
+      state.n, state.kept = state.n - 1, math.min(state.kept, state.n - 1)
+    end
+    state.n = state.n + 1
+    state.ats[state.n], state.costs[state.n] = state.now, math.min(units + delta, 2^32 - 1)
+    state.units = state.units - units + state.costs[state.n]
+    write_log(state, ticks_per_s)
+  end
 end
 
 local function judge(key, cost, now, ticks_per_s, rate, period)
-  local state = load_log(key, now, rate, period)
-  if state.saved > 0 then
-    state.newest = state.ats[state.saved] or read_entry(redis.call('LINDEX', key, -1))
-    state.ahead = state.newest > now + ticks_per_s
-    if state.newest > now and not state.ahead then
-      -- A small step back: no time passes until then.
-      state.now, state.still = state.newest, state.newest - now
-    end
-  end
+  local state = load_log(key, now, ticks_per_s, rate, period)
   drop_old(state)
   local retry_after = 0
   if cost > rate then
@@ -228,24 +269,6 @@ local function judge(key, cost, now, ticks_per_s, rate, period)
     retry_after = log_passes_after(state, cost)
   end
   return retry_after, 0, state.ahead, state, state.now
-end
-
-local function write_log(state, ticks_per_s)
-  local key = state.key
-  if state.kept < state.saved then
-    redis.call('LTRIM', key, 0, state.kept)
-  end
-  if not state.exists then
-    redis.call('RPUSH', key, struct.pack('<d', 0))
-  elseif state.first > 1 then
-    redis.call('LTRIM', key, state.first - 1, -1) -- the last that left becomes the sum
-    state.dropped = state.first - 1
-  end
-  redis.call('LSET', key, 0, struct.pack('<d', state.units))
-  for i = state.kept + 1, state.n do
-    redis.call('RPUSH', key, format_entry(state.ats[i], state.costs[i]))
-  end
-  redis.call('EXPIRE', key, ttl_s(state.period / ticks_per_s))
 end
 
 -- A call that charges nothing drops what has left as well, where it is so much that each call would

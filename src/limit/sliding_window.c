@@ -213,22 +213,28 @@ static void report(const void *state, const struct limit_params *params,
     verdict->reset_after = reset_after(&snapshot, params);
 }
 
+/* Makes @window what @snapshot says, with @units more in the current sub-window. */
+static void take(struct sliding_window *window, const struct limit_params *params,
+                 struct snapshot *snapshot, uint64_t units)
+{
+    const uint64_t count = snapshot->counts[0] + units;
+    snapshot->counts[0] = (uint32_t)(count < most_of(params) ? count : most_of(params));
+
+    window->newest = sum_of(snapshot, params->buckets + 1) > 0 ? snapshot->number : 0;
+    memcpy(window->counts, snapshot->counts, counts_bytes(params));
+}
+
 static uint64_t charge(void *state, const struct limit_params *params,
                        const struct limit_call *call)
 {
-    struct sliding_window *window = state;
     struct snapshot snapshot;
-    stand(window, params, call->now, &snapshot);
+    stand(state, params, call->now, &snapshot);
     uint64_t cost = call->cost;
     if (call->to_full) {
         const uint64_t remaining = remaining_of(&snapshot, params);
         cost = cost < remaining ? cost : remaining;
     }
-    const uint64_t count = snapshot.counts[0] + cost;
-    snapshot.counts[0] = (uint32_t)(count < most_of(params) ? count : most_of(params));
-
-    window->newest = sum_of(&snapshot, params->buckets + 1) > 0 ? snapshot.number : 0;
-    memcpy(window->counts, snapshot.counts, counts_bytes(params));
+    take(state, params, &snapshot, cost);
     return call->now + snapshot.still;
 }
 
@@ -242,13 +248,19 @@ static bool is_untouched(const struct sliding_window *window, const struct limit
     return true;
 }
 
+/* What is taken counts in the sub-window of @now; what is given back is of that of the charge. */
 static void settle(void *state, const struct limit_params *params, uint64_t charged_at,
                    uint64_t now, int64_t delta)
 {
     struct sliding_window *window = state;
+    if (delta > 0) {
+        struct snapshot snapshot;
+        stand(window, params, now, &snapshot);
+        take(window, params, &snapshot, settle_scaled(0, delta, 1, UINT32_MAX));
+        return;
+    }
     const uint64_t number = charged_at / width_of(params);
     const uint64_t age = number < window->newest ? window->newest - number : 0;
-    (void)now;
     if (age <= params->buckets && !is_untouched(window, params)) {
         window->counts[age] =
             (uint32_t)settle_scaled(window->counts[age], delta, 1, most_of(params));

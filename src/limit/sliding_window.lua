@@ -111,15 +111,22 @@ local function load_window(key, now, ticks_per_s, buckets, width)
 end
 
 if settles then
-  return function(key, _, delta, charged_at, now, _, _, period, buckets)
+  -- What is taken counts in the sub-window of now; what is given back is of that of the charge.
+  return function(key, _, delta, charged_at, now, ticks_per_s, _, period, buckets)
     local width = period / buckets
+    if delta > 0 then
+      local _, counts, into = load_window(key, now, ticks_per_s, buckets, width)
+      local most = 2^52 / width
+      counts[2] = math.min(counts[2] + delta, 2^32 - 1, most - most % 1)
+      local lifetime = window_reset_after(counts, buckets, width, into)
+      redis.call('SET', key, pack_counts(counts, buckets), 'EX', ttl_s(lifetime / ticks_per_s))
+      return
+    end
     local counts = load_counts(key, buckets)
     if counts then
       local age = math.max(counts[1] - (charged_at - charged_at % width) / width, 0)
       if age <= buckets then
-        local most = 2^52 / width
-        counts[age + 2] =
-          math.min(math.max(counts[age + 2] + delta, 0), 2^32 - 1, most - most % 1)
+        counts[age + 2] = math.max(counts[age + 2] + delta, 0)
         redis.call('SET', key, pack_counts(counts, buckets), 'KEEPTTL')
       end
     end

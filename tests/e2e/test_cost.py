@@ -332,6 +332,80 @@ def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_up
     until(lambda: overdrawn_s - 30 < wait_s() <= overdrawn_s, "both settlements")
 
 
+WINDOWS = {"fixed": "algorithm: fixed_window", "first": "algorithm: fixed_window, align: first",
+           "sliding": "algorithm: sliding_window", "strict": "algorithm: sliding_window, strict: true",
+           "log": "algorithm: sliding_log"}
+
+
+def test_what_the_response_says_counts_when_it_says_it_though_the_window_of_the_request_is_over(
+        start_in_store, start_upstream):
+    period_s = 5
+    gate = Gate(answer(fields=[("X-Tokens", "50")]))
+    upstream = start_upstream(gate)
+    limits = "".join(f"\n  {name}: {{key: header.x-id, {words}, rate: 100/{period_s}s}}"
+                     for name, words in WINDOWS.items())
+    proxy = start_in_store(f"""
+upstreams: {{api: {{servers: '{upstream.url}'}}}}
+limits:{limits}
+defaults: {{limits: [{", ".join(WINDOWS)}]}}
+routes:
+  - {{match: {{path: /look}}, respond: {{status: 204}}}}
+  - {{cost: {TOKENS % ""}, upstream: api}}
+""")
+    client = proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\n\r\n")
+    upstream.wait_for(1)
+    time.sleep(period_s * 1.2)  # nothing of the request counts any more
+    rest_of_window(period_s, at_least_s=4)
+    gate.opens.set()
+    assert client.read().status == 200
+    n_looks = 0
+
+    def all_have_it():
+        nonlocal n_looks
+        n_looks += 1
+        seen = left(proxy.ask(path="/look", fields={"X-Id": "a"}))
+        return all(seen[name] == 100 - (50 - 30) - n_looks for name in WINDOWS)
+
+    until(all_have_it, "all limits to have what the response said", within=3)
+
+
+def test_answers_that_take_longer_than_the_window_keep_to_the_rate(start_in_store, start_upstream):
+    """Each takes 1.2 s and says 20, of 10 in a second: whoever never had to wait would have 16 a second."""
+    names = ["token_bucket", *WINDOWS]
+
+    def behave(peer, request):
+        time.sleep(1.2)
+        peer.send(answer(fields=[("X-Tokens", "20")]))
+
+    upstream = start_upstream(behave)
+    limits = "".join(f"\n  {name}: {{key: client.ip, {WINDOWS.get(name, f'algorithm: {name}')}, rate: 10/1s}}"
+                     for name in names)
+    routes = "".join(f"\n  - {{match: {{path: /{name}}}, limits: [{name}], upstream: api,"
+                     " cost: {from: response.header.x-tokens, estimate: 1, max: 20}}" for name in names)
+    proxy = start_in_store(f"""
+upstreams: {{api: {{servers: '{upstream.url}'}}}}
+limits:{limits}
+routes:{routes}
+""")
+    said = dict.fromkeys(names, 0)
+    started = time.monotonic()
+    over = {}
+
+    def ask_on(name):
+        while time.monotonic() - started < 9:
+            said[name] += 20 * (proxy.ask(path=f"/{name}").status == 200)
+            time.sleep(0.02)
+        over[name] = time.monotonic()
+
+    threads = [threading.Thread(target=ask_on, args=[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in names:
+        assert 0 < said[name] <= 10 * (over[name] - started) + 40, said
+
+
 # --- answers that count, answers that are refunded ---
 
 

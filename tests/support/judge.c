@@ -59,8 +59,11 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
     const struct limit *limit = settlement->limit;
     const struct algorithm *algorithm = limit->algorithm;
     const uint64_t now = limit_ticks(limit, now_us);
+    const struct limit_call call = {.now = now};
     switch (settlement->kind) {
     case SETTLE_COST:
+        ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, &call),
+                          sizeof(state->words));
         algorithm->settle(state->words, &limit->params,
                           limit_ticks(limit, settlement->charged_at_us), now, settlement->delta);
         state->exists = true;
@@ -69,7 +72,7 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
         algorithm->release(state->words, &limit->params, now, settlement->slot);
         break;
     case SETTLE_RENEW:
-        ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, NULL),
+        ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, &call),
                           sizeof(state->words));
         state->exists = true;
         algorithm->renew(state->words, &limit->params, now, settlement->slot);

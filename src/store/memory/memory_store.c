@@ -41,6 +41,21 @@ static size_t bucket_bytes(const struct limit *limit)
                                        : 0;
 }
 
+/* What the state of @slot, or NULL, must have for what @settlement adds at @now. */
+static size_t needed_bytes(const struct memory_slot *slot, const struct settlement *settlement,
+                           uint64_t now)
+{
+    const struct limit *limit = settlement->limit;
+    const struct limit_call call = {.now = now, .slot = settlement->slot};
+    return limit->algorithm->state_bytes(slot != NULL ? slot->state : NULL, &limit->params, &call);
+}
+
+static bool has_room(const struct memory_slot *slot, const struct settlement *settlement,
+                     uint64_t now)
+{
+    return needed_bytes(slot, settlement, now) <= memory_slot_state_bytes(slot);
+}
+
 static void correct(struct memory_slot *slot, const struct settlement *settlement, uint64_t now)
 {
     const struct limit *limit = settlement->limit;
@@ -50,6 +65,9 @@ static void correct(struct memory_slot *slot, const struct settlement *settlemen
     params.settles = params.settles && memory_slot_state_bytes(slot) >= bucket_bytes(limit);
     switch (settlement->kind) {
     case SETTLE_COST:
+        if (settlement->delta > 0 && !has_room(slot, settlement, now)) {
+            params.rate = 1; /* a log that could not grow adds to its newest entry */
+        }
         if (algorithm->settle != NULL) {
             algorithm->settle(slot->state, &params, limit_ticks(limit, settlement->charged_at_us),
                               now, settlement->delta);
@@ -80,31 +98,46 @@ static void date(struct memory_slot *slot, const struct limit *limit, const stru
     memory_slot_date(slot, limit, &verdict, now->state_us);
 }
 
-/* Room for the slot that @settlement renews: it may have been forgotten with its state. @slot is
- * the state of @hash, or NULL. NULL: there is no room, and the request stays uncounted. */
-static struct memory_slot *make_room(struct memory_table *table, struct memory_slot *slot,
-                                     struct hash128 hash, const struct settlement *settlement,
-                                     uint64_t now_us)
+/* Whether @settlement may need a state that was forgotten, or a larger one. */
+static bool needs_room(const struct settlement *settlement)
 {
     const struct limit *limit = settlement->limit;
-    const struct limit_call call = {.slot = settlement->slot};
-    const void *state = slot != NULL ? slot->state : NULL;
+    if (settlement->kind == SETTLE_RENEW) {
+        return limit->algorithm->renew != NULL;
+    }
+    return settlement->kind == SETTLE_COST && settlement->delta > 0 &&
+           limit->algorithm->settle != NULL &&
+           !limit->params.is_calendar; /* when its window ends, a settlement does not know */
+}
+
+/* Room for what @settlement adds at @now. @slot is the state of @hash, or NULL. NULL: there is no
+ * room, and what was to be added is not counted. */
+static struct memory_slot *make_room(struct memory_table *table, struct memory_slot *slot,
+                                     struct hash128 hash, const struct settlement *settlement,
+                                     const struct memory_time *now)
+{
+    const struct limit *limit = settlement->limit;
+    const uint64_t ticks = limit_ticks(limit, memory_time_for(now, limit));
     const struct memory_need need = {
-        .state_bytes = limit->algorithm->state_bytes(state, &limit->params, &call),
-        .now_us = now_us,
+        .state_bytes = needed_bytes(slot, settlement, ticks),
+        .now_us = now->state_us,
         .is_kept = settlement->overflowed,
         .limit = limit->id.low,
     };
     if (slot == NULL) {
         return memory_table_add(table, hash, &need);
     }
-    const bool has_room = limit->algorithm->has_slot(state, settlement->slot) ||
-                          need.state_bytes <= memory_slot_state_bytes(slot);
-    return has_room ? slot : memory_table_grow(table, slot, &need);
+    const bool is_renewal = settlement->kind == SETTLE_RENEW;
+    if (need.state_bytes <= memory_slot_state_bytes(slot) ||
+        (is_renewal && limit->algorithm->has_slot(slot->state, settlement->slot))) {
+        return slot;
+    }
+    struct memory_slot *larger = memory_table_grow(table, slot, &need);
+    return larger != NULL || is_renewal ? larger : slot;
 }
 
-/* Applies @settlement at @now, if the state was not dropped meanwhile. The charge of a key without
- * room is settled in the state that all such keys share. */
+/* Applies @settlement at @now. What it gives back is lost if the state was dropped meanwhile. The
+ * charge of a key without room is settled in the state that all such keys share. */
 static void make_settlement(struct memory_shards *shards, const struct settlement *settlement,
                             struct memory_time now)
 {
@@ -117,8 +150,8 @@ static void make_settlement(struct memory_shards *shards, const struct settlemen
 
     pthread_mutex_lock(&shard->lock);
     struct memory_slot *slot = memory_table_find(&shard->table, charged);
-    if (settlement->kind == SETTLE_RENEW && limit->algorithm->renew != NULL) {
-        slot = make_room(&shard->table, slot, charged, settlement, now.state_us);
+    if (needs_room(settlement)) {
+        slot = make_room(&shard->table, slot, charged, settlement, &now);
     }
     if (slot != NULL) {
         correct(slot, settlement, limit_ticks(limit, memory_time_for(&now, limit)));

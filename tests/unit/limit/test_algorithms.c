@@ -247,6 +247,15 @@ static const struct story STORIES[] = {
     {"the rate is 8", RATE, 0, 8, 0, 0, {3, 10000, 10000}},
     {"three pass", ASK, 0, 3, 0, 0, {0, 10000, 10000}},
     }},
+    {&FIXED_WINDOW, "what is settled is given back to its window and taken from that of now", {
+    {"three of five", ASK, 0, 3, 0, 0, {2, 10000, 10000}},
+    {"two come back", SETTLE, 9000, -2, 0, 0, {4, 1000, 1000}},
+    {"what is over gives nothing back", SETTLE, 12000, -1, 0, 0, {5, 0, 0}},
+    {"a cost learnt later is of now", SETTLE, 12000, 4, 0, 0, {1, 8000, 8000}},
+    {"and beside what is taken now", ASK, 12000, 1, 0, 0, {0, 8000, 8000}},
+    {"it may pass the count", SETTLE, 20000, 9, 12000, 0, {0, 10000, 10000}},
+    {"and ends with the window", ASK, 30000, 5, 0, 0, {0, 10000, 10000}},
+    }},
     {&SLIDING_WINDOW, "the oldest sub window counts by the part that is still inside", {
     {"asking takes nothing", ASK, 0, 0, 0, 0, {10, 0, 0}},
     {"four in the first", ASK, 0, 4, 0, 0, {6, 6500, 8000}},
@@ -271,9 +280,10 @@ static const struct story STORIES[] = {
     {"eight in the first", ASK, 0, 8, 0, 0, {2, 6250, 8000}},
     {"two in the second", ASK, 2000, 2, 0, 0, {0, 4250, 8000}},
     {"five of the first come back", SETTLE, 2000, -5, 0, 0, {5, 4667, 8000}},
-    {"a cost learnt later is of then", SETTLE, 2000, 3, 2000, 0, {2, 4667, 8000}},
+    {"a cost learnt later is of now", SETTLE, 2000, 3, 0, 0, {2, 4667, 8000}},
     {"not more comes back than there is", SETTLE, 2000, -9, 2000, 0, {7, 4667, 6000}},
     {"what is out is out", SETTLE, 8500, -3, 0, 0, {10, 0, 0}},
+    {"and a cost learnt then is of then", SETTLE, 8500, 3, 0, 0, {7, 6167, 7500}},
     }},
     {&SLIDING_WINDOW, "odd clocks neither give nor freeze", {
     {"four at 60 s", ASK, 60000, 4, 0, 0, {6, 6500, 8000}},
@@ -304,7 +314,8 @@ static const struct story STORIES[] = {
     {"three later", ASK, 1000, 3, 0, 0, {0, 9000, 10000}},
     {"one of the three", SETTLE, 1000, -1, 1000, 0, {1, 9000, 10000}},
     {"more than they were is all of them", SETTLE, 1000, -9, 1000, 0, {3, 9000, 9000}},
-    {"an entry that is no more takes nothing", SETTLE, 1000, 2, 1000, 0, {1, 9000, 9000}},
+    {"a cost learnt later is an entry of now", SETTLE, 1000, 2, 0, 0, {1, 9000, 10000}},
+    {"also when its charge is out", SETTLE, 12000, 3, 0, 0, {2, 10000, 10000}},
     }},
     {&SLIDING_LOG, "odd clocks neither give nor freeze", {
     {"three at 100 s", ASK, 100000, 3, 0, 0, {2, 10000, 10000}},
@@ -554,6 +565,25 @@ START_TEST(a_log_has_twice_as_many_entries_as_its_rate_at_most)
 }
 END_TEST
 
+START_TEST(a_log_does_not_grow_with_costs_that_are_learnt_later)
+{
+    uint64_t state[STATE_WORDS] = {0};
+    const struct limit_call call = {.now = START, .cost = LOG_PARAMS.rate};
+    LOG->charge(state, &LOG_PARAMS, &call);
+    const size_t before = bytes_for(state, START);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        LOG->settle(state, &LOG_PARAMS, START, START + i, 1);
+    }
+    ck_assert_uint_le(bytes_for(state, START + 1000), before + LOG_PARAMS.rate * 12);
+
+    const struct limit_call ask = {.now = START + LOG_PARAMS.period};
+    struct verdict verdict;
+    LOG->report(state, &LOG_PARAMS, &ask, &verdict);
+    ck_assert_uint_eq(verdict.remaining, 0);
+    ck_assert_uint_eq(verdict.reset_after, 1000);
+}
+END_TEST
+
 START_TEST(what_is_refunded_whole_leaves_no_entry)
 {
     uint64_t state[STATE_WORDS] = {0};
@@ -575,6 +605,7 @@ int main(void)
     tcase_add_loop_test(tcase, check_params_names_the_fault, 0, (int)ARRAY_LEN(PARAMS));
     tcase_add_test(tcase, the_greatest_state_is_within_the_bound);
     tcase_add_test(tcase, a_log_has_twice_as_many_entries_as_its_rate_at_most);
+    tcase_add_test(tcase, a_log_does_not_grow_with_costs_that_are_learnt_later);
     tcase_add_test(tcase, what_is_refunded_whole_leaves_no_entry);
     suite_add_tcase(suite, tcase);
 

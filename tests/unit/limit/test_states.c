@@ -160,6 +160,21 @@ START_TEST(what_is_settled_has_a_lifetime_too)
 }
 END_TEST
 
+/* As where an answer takes longer than the window: the key of its charge is gone. */
+START_TEST(what_is_taken_later_needs_no_key_and_has_a_lifetime)
+{
+    const struct settlement settlement = {
+        .limit = &limit, .key = SPAN("{k}"), .delta = 3, .charged_at_us = START_US};
+    use_spec(&SPECS[_i], MINUTE);
+    const uint64_t since_us = clock_monotonic_us();
+    script_client_send_settlements(&client, &settlement, 1, START_US + 5 * MINUTE);
+    script_client_read_settled(&client);
+    const struct verdict verdict = take(0, 1, START_US + 5 * MINUTE);
+    ck_assert_uint_eq(verdict.remaining, RATE - 3);
+    ck_lifetime(untouched_ms(&verdict), since_us - 100 * 1000);
+}
+END_TEST
+
 START_TEST(settlements_of_one_call_correct_each_its_own_state)
 {
     static struct limit limits[ARRAY_LEN(SPECS)];
@@ -385,6 +400,7 @@ int main(void)
     tcase_add_test(tcase, keys_are_gone_when_their_states_are_untouched_again);
     tcase_add_test(tcase, a_slot_that_is_given_back_leaves_no_key);
     tcase_add_loop_test(tcase, what_is_settled_has_a_lifetime_too, 0, n_settled);
+    tcase_add_loop_test(tcase, what_is_taken_later_needs_no_key_and_has_a_lifetime, 0, n_settled);
     tcase_add_test(tcase, settlements_of_one_call_correct_each_its_own_state);
     tcase_add_loop_test(tcase, a_denial_that_counts_tells_the_time_to_come_back_as_it_is_afterwards,
                         0, n_settled);

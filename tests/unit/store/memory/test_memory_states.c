@@ -293,6 +293,64 @@ START_TEST(a_slot_that_was_forgotten_with_its_key_is_taken_again)
 }
 END_TEST
 
+/* --- costs that are learnt later --- */
+
+static void take_more(const struct limit *limit, int64_t units, uint64_t charged_at_us)
+{
+    const struct settlement settlement = {
+        .limit = limit, .key = SPAN("{1}"), .delta = units, .charged_at_us = charged_at_us};
+    store_settle(store, &settlement, 1);
+}
+
+static uint64_t remaining_of(const struct limit *limit)
+{
+    struct verdict verdict;
+    (void)ask(limit, 1, 0, &verdict);
+    return verdict.remaining;
+}
+
+static const struct algorithm *const COUNTING[] = {
+    &token_bucket_algorithm, &leaky_bucket_algorithm,   &gcra_algorithm,
+    &fixed_window_algorithm, &sliding_window_algorithm, &sliding_log_algorithm,
+};
+
+START_TEST(a_cost_that_is_learnt_later_counts_though_its_key_was_forgotten)
+{
+    const struct limit limit = limit_of(COUNTING[_i], 10, 60 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    const uint64_t charged_at_us = now_us;
+    ck_assert(is_admitted(&limit, 1, 1));
+    struct store_operation operation = {
+        .kind = OPERATION_RESET, .limit = &limit, .key = SPAN("{1}")};
+    ck_assert_int_eq(store_run(store, &operation), STORE_ANSWERED);
+    now_us += 300 * S;
+    take_more(&limit, 4, charged_at_us);
+    ck_assert_uint_eq(remaining_of(&limit), 6);
+    take_more(&limit, -4, charged_at_us);
+    ck_assert_uint_eq(remaining_of(&limit), 6);
+    store_free(store);
+}
+END_TEST
+
+START_TEST(a_log_that_cannot_grow_takes_what_is_learnt_later_all_the_same)
+{
+    enum { N_LATER = 300 };
+    const struct limit log = limit_of(&sliding_log_algorithm, 1000, 3600 * S);
+    const struct limit denied = bucket_of(1, 1, 3600 * S);
+    open_with(MEMORY_STORE_BYTES_MIN, MEMORY_FULL_DENY);
+    ck_assert(is_admitted(&log, 1, 1));
+    ck_assert(!is_admitted(&log, 1, 1000)); /* denying, so that it stays */
+    const uint64_t charged_at_us = now_us;
+    (void)fill_with_denials(&denied);
+    for (int i = 0; i < N_LATER; i++) {
+        now_us++;
+        take_more(&log, 1, charged_at_us);
+    }
+    ck_assert_uint_eq(remaining_of(&log), 1000 - 1 - N_LATER);
+    store_free(store);
+}
+END_TEST
+
 START_TEST(the_slots_of_a_key_without_room_are_given_back_too)
 {
     const struct limit limit = limit_of(&concurrency_algorithm, 1, 3600 * S);
@@ -391,6 +449,9 @@ static Suite *memory_states_suite(void)
                    a_log_that_cannot_grow_is_refused_shared_or_let_through_as_the_policy_says);
     tcase_add_test(large, a_slot_comes_back_when_its_lease_ends_unless_it_was_renewed);
     tcase_add_test(large, a_slot_that_was_forgotten_with_its_key_is_taken_again);
+    tcase_add_loop_test(large, a_cost_that_is_learnt_later_counts_though_its_key_was_forgotten, 0,
+                        ARRAY_LEN(COUNTING));
+    tcase_add_test(large, a_log_that_cannot_grow_takes_what_is_learnt_later_all_the_same);
     tcase_add_test(large, the_slots_of_a_key_without_room_are_given_back_too);
     tcase_add_test(large, what_a_key_without_room_was_charged_is_refunded);
     tcase_add_test(large, a_time_outside_the_calendar_decides_nothing);
