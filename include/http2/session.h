@@ -67,6 +67,7 @@ enum http2_event_kind {
     HTTP2_TRAILERS,   /* they end the body: fields of room.head */
     HTTP2_BAD_TRAILERS, /* too long or too many: room.head.error */
     HTTP2_RESET,        /* @stream has ended before its answer: end its exchange, and release it */
+    HTTP2_WINDOW, /* the peer has opened the window of @stream, a request, for the first time */
 };
 
 struct http2_event {

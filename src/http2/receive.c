@@ -427,6 +427,15 @@ static void on_goaway(struct http2_session *session, int32_t last_id)
     }
 }
 
+/* The peer of a request takes its body. */
+static void note_window(struct http2_session *session, struct http2_stream *stream)
+{
+    if (session->is_client && !stream->has_window) {
+        stream->has_window = true;
+        find(session, HTTP2_WINDOW, stream, false);
+    }
+}
+
 static void on_window_update(struct http2_session *session, int32_t id, uint32_t increment)
 {
     struct http2_stream *stream = id > 0 ? session_stream(session, id) : NULL;
@@ -446,6 +455,7 @@ static void on_window_update(struct http2_session *session, int32_t id, uint32_t
         } else {
             share_note_update(session, increment);
             send_note_ready(stream);
+            note_window(session, stream);
         }
     }
 }

@@ -171,6 +171,8 @@ static void handle(const struct http2_event *event)
     case HTTP2_RESET:
         release(request);
         return;
+    case HTTP2_WINDOW:
+        break;
     case HTTP2_NONE:
         return;
     }

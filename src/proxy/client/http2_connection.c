@@ -471,6 +471,8 @@ static bool handle(struct http2_connection *connection, const struct http2_event
     case HTTP2_RESET:
         http2_request_on_reset(request);
         return true;
+    case HTTP2_WINDOW: /* of requests of ours alone */
+        return true;
     }
     return true;
 }

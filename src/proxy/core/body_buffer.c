@@ -28,12 +28,18 @@ void body_budget_close(struct body_budget *budget)
     client_counts_close(&budget->clients);
 }
 
-/* Count one more block for @buffer. A client may have an eighth of all, and no more than are free,
- * so that eight clients leave blocks to others. False: buffer->lack says why not. */
-static bool count(struct body_buffer *buffer)
+/* How many blocks there may be, of all buffers together. */
+static unsigned blocks_max(const struct body_buffer *buffer)
+{
+    return (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
+}
+
+/* Count one more block for @buffer, where there may be @n_max. A client may have an eighth of all,
+ * and no more than are free, so that eight clients leave blocks to others. False: buffer->lack says
+ * why not. */
+static bool count(struct body_buffer *buffer, unsigned n_max)
 {
     struct body_budget *budget = buffer->buffers->budget;
-    const unsigned n_max = (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
     buffer->lack = BODY_BUFFER_FULL;
     const unsigned n_taken = atomic_fetch_add(&budget->n_blocks, 1);
     if (n_taken >= n_max) {
@@ -76,7 +82,7 @@ static void wait_for_block(struct body_buffer *buffer)
     list_push_back(&buffers->waiting, &buffer->node);
 }
 
-static bool take_block(struct body_buffer *buffer);
+static bool take_block(struct body_buffer *buffer, unsigned n_max);
 
 /* Give blocks to those that wait, in their order, until there is none. A client that has its share
  * does not delay others. */
@@ -90,7 +96,7 @@ static void on_retry(void *context)
     while (node != &buffers->waiting) {
         struct body_buffer *buffer = CONTAINER_OF(node, struct body_buffer, node);
         node = node->next;
-        if (take_block(buffer)) {
+        if (take_block(buffer, blocks_max(buffer))) {
             list_remove(&buffer->node);
             list_push_back(&served, &buffer->node);
         } else if (buffer->lack == BODY_BUFFER_FULL) {
@@ -136,11 +142,11 @@ static struct body_block *first_block(const struct body_buffer *buffer)
     return CONTAINER_OF(buffer->blocks.next, struct body_block, node);
 }
 
-/* False: buffer->lack says why not. */
-static bool take_block(struct body_buffer *buffer)
+/* As count(). */
+static bool take_block(struct body_buffer *buffer, unsigned n_max)
 {
     struct body_buffers *buffers = buffer->buffers;
-    if (!count(buffer)) {
+    if (!count(buffer, n_max)) {
         return false;
     }
     struct body_block *block = pool_take(&buffers->blocks);
@@ -168,6 +174,7 @@ void body_buffer_open(struct body_buffer *buffer)
 {
     list_init(&buffer->blocks);
     list_init(&buffer->node);
+    body_buffer_rewind(buffer);
 }
 
 void body_buffer_close(struct body_buffer *buffer)
@@ -196,19 +203,47 @@ static bool is_behind_others(struct body_buffer *buffer)
     return node != &buffers->waiting;
 }
 
+static bool has_room_in_block(const struct body_buffer *buffer)
+{
+    return !list_is_empty(&buffer->blocks) && last_block(buffer)->len < SMALL_BLOCK_BYTES;
+}
+
+static size_t room_in_block(const struct body_buffer *buffer)
+{
+    const size_t room = SMALL_BLOCK_BYTES - last_block(buffer)->len;
+    return room < buffer->room_bytes ? room : (size_t)buffer->room_bytes;
+}
+
 size_t body_buffer_room(struct body_buffer *buffer)
 {
-    const bool has_room =
-        !list_is_empty(&buffer->blocks) && last_block(buffer)->len < SMALL_BLOCK_BYTES;
+    const bool has_room = has_room_in_block(buffer);
     if (buffer->room_bytes == 0 || body_buffer_is_waiting(buffer)) {
         return 0;
     }
-    if (!has_room && (is_behind_others(buffer) || !take_block(buffer))) {
+    if (!has_room && (is_behind_others(buffer) || !take_block(buffer, blocks_max(buffer)))) {
         wait_for_block(buffer);
         return 0;
     }
-    const size_t room = SMALL_BLOCK_BYTES - last_block(buffer)->len;
-    return room < buffer->room_bytes ? room : (size_t)buffer->room_bytes;
+    return room_in_block(buffer);
+}
+
+size_t body_buffer_spare_room(struct body_buffer *buffer)
+{
+    if (buffer->room_bytes == 0 ||
+        (!has_room_in_block(buffer) && (!list_is_empty(&buffer->buffers->waiting) ||
+                                        !take_block(buffer, blocks_max(buffer) / 2)))) {
+        return 0;
+    }
+    return room_in_block(buffer);
+}
+
+bool body_buffer_may_stay(const struct body_buffer *buffer)
+{
+    const unsigned n_max = blocks_max(buffer) / 2;
+    struct body_budget *budget = buffer->buffers->budget;
+    return list_is_empty(&buffer->buffers->waiting) && atomic_load(&budget->n_blocks) <= n_max &&
+           (buffer->client.family == ADDRESS_NONE ||
+            client_counts_of(&budget->clients, &buffer->client) <= n_max / BODY_BUFFER_SHARES);
 }
 
 void body_buffer_add(struct body_buffer *buffer, struct span bytes)
@@ -229,7 +264,7 @@ void body_buffer_trim(struct body_buffer *buffer)
 
 int body_buffer_front(const struct body_buffer *buffer, struct span *pieces, int n_max)
 {
-    struct list *node = buffer->blocks.next;
+    struct list *node = buffer->passed->next;
     int n = 0;
     while (node != &buffer->blocks && n < n_max) {
         const struct body_block *block = CONTAINER_OF(node, struct body_block, node);
@@ -239,7 +274,27 @@ int body_buffer_front(const struct body_buffer *buffer, struct span *pieces, int
     return n;
 }
 
-void body_buffer_drop_front(struct body_buffer *buffer)
+void body_buffer_pass(struct body_buffer *buffer)
 {
-    return_block(buffer, first_block(buffer));
+    assert(!body_buffer_is_passed(buffer));
+    buffer->passed = buffer->passed->next;
+}
+
+void body_buffer_pass_all(struct body_buffer *buffer)
+{
+    buffer->passed = buffer->blocks.prev;
+}
+
+void body_buffer_drop_passed(struct body_buffer *buffer)
+{
+    while (buffer->passed != &buffer->blocks) {
+        struct body_block *block = first_block(buffer);
+        buffer->passed = buffer->passed == &block->node ? &buffer->blocks : buffer->passed;
+        return_block(buffer, block);
+    }
+}
+
+void body_buffer_rewind(struct body_buffer *buffer)
+{
+    buffer->passed = &buffer->blocks;
 }

@@ -1,4 +1,4 @@
-/* A buffer for the start of a request's body, kept until a server is chosen.
+/* A buffer for the start of a request's body, kept until a server is chosen, or has begun with it.
  *
  * It consists of blocks of SMALL_BLOCK_BYTES. All buffers of the process together have at most
  * max.buffered, and those of one client at most an eighth of that; a block counts as a whole. A
@@ -53,6 +53,7 @@ struct body_buffer {
     uint64_t max_bytes;         /* of all buffers: max.buffered */
     uint64_t room_bytes;        /* that may still be added */
     struct list blocks;         /* struct body_block, the earliest bytes first */
+    struct list *passed;        /* the node of the last one that was passed on, or &blocks */
     struct list node;           /* in body_buffers.waiting */
     enum body_buffer_lack lack; /* while it waits */
     void (*on_room)(struct body_buffer *buffer); /* it no longer waits: ask for room again */
@@ -76,18 +77,38 @@ void body_buffer_close(struct body_buffer *buffer);
  * block is free, and the buffer waits for one; or room_bytes is 0. */
 MUST_USE size_t body_buffer_room(struct body_buffer *buffer);
 
+/* The same for bytes that are no loss if there is no room: blocks are taken while less than half of
+ * what all, and the client, may have is in use, and none is waited for. */
+MUST_USE size_t body_buffer_spare_room(struct body_buffer *buffer);
+
+/* Whether blocks may stay that are kept in case their bytes are sent again: no more than half of
+ * what all, and the client, may have is in use. */
+bool body_buffer_may_stay(const struct body_buffer *buffer);
+
 /* Add @bytes, no more than body_buffer_room() has said. */
 void body_buffer_add(struct body_buffer *buffer, struct span bytes);
 
 /* Return the last block if it is empty: no bytes have come. */
 void body_buffer_trim(struct body_buffer *buffer);
 
-/* Fill @pieces, of which there are @n_max, with the earliest bytes, those of a block each. Returns
- * how many there are. */
+/* Fill @pieces, of which there are @n_max, with the earliest bytes that are not passed on, those of
+ * a block each. Returns how many there are. */
 int body_buffer_front(const struct body_buffer *buffer, struct span *pieces, int n_max);
 
-/* The bytes of the earliest block are no longer used: return it. */
-void body_buffer_drop_front(struct body_buffer *buffer);
+/* The earliest block that was not, or each, has been passed on, and stays. */
+void body_buffer_pass(struct body_buffer *buffer);
+void body_buffer_pass_all(struct body_buffer *buffer);
+
+/* Return the blocks that have been passed on. */
+void body_buffer_drop_passed(struct body_buffer *buffer);
+
+/* They are to be passed on once more. */
+void body_buffer_rewind(struct body_buffer *buffer);
+
+static inline bool body_buffer_is_passed(const struct body_buffer *buffer)
+{
+    return buffer->passed == buffer->blocks.prev;
+}
 
 static inline bool body_buffer_is_empty(const struct body_buffer *buffer)
 {

@@ -95,6 +95,16 @@ enum status client_counts_add(struct client_counts *counts, const struct address
     return status;
 }
 
+uint32_t client_counts_of(struct client_counts *counts, const struct address *address)
+{
+    struct address client;
+    struct client_counts_shard *shard = lock_shard(counts, address, &client);
+    const struct client_count *count = find(shard, &client);
+    const uint32_t n = count != NULL ? count->n_connections : 0;
+    pthread_mutex_unlock(&shard->lock);
+    return n;
+}
+
 void client_counts_remove(struct client_counts *counts, const struct address *address)
 {
     struct address client;

@@ -48,6 +48,9 @@ void client_counts_close(struct client_counts *counts);
 MUST_USE enum status client_counts_add(struct client_counts *counts, const struct address *client,
                                        uint32_t n_max);
 
+/* How many connections @client has. */
+uint32_t client_counts_of(struct client_counts *counts, const struct address *client);
+
 /* A counted connection has ended. */
 void client_counts_remove(struct client_counts *counts, const struct address *client);
 

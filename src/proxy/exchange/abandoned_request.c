@@ -265,6 +265,7 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->user.response = &abandoned->response;
     abandoned->user.fields = abandoned->fields;
     abandoned->user.n_trailers = 0;
+    abandoned->user.keeps_body = false;
     if (upstream->stream_ops == NULL &&
         (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */

@@ -103,16 +103,15 @@ struct exchange {
     bool has_upstream_ended;        /* its side of the tunnel */
     char *trailers;                 /* memory for the upstream's; NULL: they are dropped */
     struct response out;
-    struct exchange_buffer *buffer; /* the start of the request's body; NULL: none is kept */
+    struct exchange_buffer *buffer; /* of the request's body, or its start; NULL: none is kept */
     struct exchange_loan *loan;     /* slots to be taken again before a server is chosen, or NULL */
 
-    uint64_t started_us;         /* monotonic: the first byte of the request */
-    uint64_t decide_us;          /* duration of the decision; until then: when it began */
-    uint64_t hold_us;            /* duration in HOLD; during it: when it began */
-    uint64_t buffered_us;        /* duration in BUFFER; during it: when it began */
-    uint64_t queued_us;          /* in QUEUE */
-    uint64_t connect_started_us; /* monotonic */
-    uint64_t upstream_us;        /* from the choice of a server to its response's head */
+    uint64_t started_us;  /* monotonic: the first byte of the request */
+    uint64_t decide_us;   /* duration of the decision; until then: when it began */
+    uint64_t hold_us;     /* duration in HOLD; during it: when it began */
+    uint64_t buffered_us; /* duration in BUFFER; during it: when it began */
+    uint64_t queued_us, connect_started_us; /* in QUEUE; monotonic */
+    uint64_t upstream_us;                   /* from the choice of a server to its response's head */
     uint64_t request_bytes, response_bytes; /* of the body and of a tunnel */
     const char *fault;   /* for the access log: static, or in the arena; NULL: none */
     enum answer_end end; /* the side that ended it; ANSWER_WHOLE: none yet */
@@ -122,6 +121,7 @@ struct exchange {
     struct head request;  /* the parser clears both heads */
     struct head response;
     struct grpc_messages messages;     /* of the request, with is_call */
+    struct span whole_body;            /* with upstream_user.keeps_body, and without buffer */
     struct min_rate download_min_rate; /* total_us: of response_min_rate, by its last check */
     uint64_t stalled_us;               /* of the client's stall budget, with download_min_rate */
     struct upstream_waiter waiter;     /* in QUEUE */

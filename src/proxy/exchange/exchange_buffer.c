@@ -6,7 +6,12 @@
  * go out behind the head and are returned one by one; what follows passes as it comes. Of a call of
  * gRPC the first message is awaited.
  *
- * Failures: no block becomes free within buffer.wait (503); the body is too large (413). */
+ * A server of HTTP/2 may end its connection without having begun with the request, which then goes
+ * to another one. So the body is kept until the server has begun. Its last piece is not copied: the
+ * client side keeps the memory of that until the exchange is over.
+ *
+ * Failures: no block becomes free within buffer.wait (503); the body is too large (413). A body
+ * that finds no room while it is sent is not kept. */
 
 #include "proxy/exchange/exchange_buffer.h"
 
@@ -26,10 +31,12 @@ struct exchange_buffer {
     struct body_buffer body;
     struct exchange *exchange;
     struct timer timer; /* buffer.wait, in BUFFER */
-    struct span rest;   /* has come with the head and is not in body: there is no room */
+    struct span rest;   /* follows those in body: there is no room, or it is the last piece */
     bool is_whole;      /* body and rest are the whole body */
     bool owes_go_ahead; /* the client waits for our 100 */
-    int n_offered;      /* pieces that the server has not taken yet, the earliest */
+    bool is_passed;     /* all of it is taken, and what follows passes as it comes */
+    bool is_rest_taken; /* by the server */
+    int n_offered;      /* pieces that the server has not taken yet, the earliest that are not */
 };
 
 static struct exchange_buffer *buffer_of(struct body_buffer *body)
@@ -177,7 +184,6 @@ static struct exchange_buffer *open_buffer(struct exchange *exchange,
         buffer->body.client.family = ADDRESS_NONE;
     }
     body_buffer_open(&buffer->body);
-    timer_init(&buffer->timer, exchange->env->loop, on_wait_over, exchange);
     return buffer;
 }
 
@@ -191,6 +197,7 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
     }
     exchange->buffered_us = now_us;
     counter_up(&exchange->env->meters->buffering);
+    timer_init(&exchange->buffer->timer, exchange->env->loop, on_wait_over, exchange);
     timer_arm(&exchange->buffer->timer, spec->wait_us);
     exchange->client->ops->await_body(exchange->client, true);
     exchange_lend_slots(exchange);
@@ -236,33 +243,53 @@ void exchange_on_evicted(struct exchange *exchange)
 
 /* --- the body goes out --- */
 
-/* The server has taken what was offered to it. */
-static void drop_offered(struct exchange_buffer *buffer)
-{
-    for (; buffer->n_offered > 0; buffer->n_offered--) {
-        if (body_buffer_is_empty(&buffer->body)) {
-            buffer->rest.len = 0;
-        } else {
-            body_buffer_drop_front(&buffer->body);
-        }
-    }
-}
-
-/* Fill @pieces, of which there are @n_max, with the earliest bytes, those of the rest last. Returns
- * how many there are. */
+/* Fill @pieces, of which there are @n_max, with the earliest bytes that the server has not taken,
+ * those of the rest last. Returns how many there are. */
 static int front_pieces(const struct exchange_buffer *buffer, struct span *pieces, int n_max)
 {
     int n = body_buffer_front(&buffer->body, pieces, n_max);
-    if (n < n_max && buffer->rest.len > 0) {
+    if (n < n_max && buffer->rest.len > 0 && !buffer->is_rest_taken) {
         pieces[n++] = buffer->rest;
     }
     return n;
 }
 
+/* The server has these pieces, and they are not sent again. */
+static void drop_taken(struct exchange_buffer *buffer)
+{
+    body_buffer_drop_passed(&buffer->body);
+    if (buffer->is_rest_taken) {
+        buffer->rest.len = 0;
+        buffer->is_rest_taken = false;
+    }
+}
+
+/* The server has taken what was offered to it. The client side gets the memory of the rest back,
+ * unless that is the end of the body. */
+static void take_offered(struct exchange *exchange)
+{
+    struct exchange_buffer *buffer = exchange->buffer;
+    struct upstream_user *user = &exchange->upstream_user;
+    if (buffer->n_offered > 0 && user->keeps_body) {
+        user->keeps_body = body_buffer_may_stay(&buffer->body);
+    }
+    for (; buffer->n_offered > 0; buffer->n_offered--) {
+        if (body_buffer_is_passed(&buffer->body)) {
+            buffer->is_rest_taken = true;
+            user->keeps_body = user->keeps_body && buffer->is_whole;
+        } else {
+            body_buffer_pass(&buffer->body);
+        }
+    }
+    if (!user->keeps_body) {
+        drop_taken(buffer);
+    }
+}
+
 void exchange_send_buffered(struct exchange *exchange)
 {
     struct exchange_buffer *buffer = exchange->buffer;
-    drop_offered(buffer);
+    take_offered(exchange);
     while (!exchange->is_request_sent) {
         struct span pieces[SENDER_PIECES_MAX + 1];
         const int n_left = front_pieces(buffer, pieces, SENDER_PIECES_MAX + 1);
@@ -275,10 +302,93 @@ void exchange_send_buffered(struct exchange *exchange)
         if (!exchange_send_pieces(exchange, pieces, n, last) && exchange->is_request_blocked) {
             return;
         }
-        drop_offered(buffer);
+        take_offered(exchange);
     }
-    exchange_drop_buffer(exchange);
+    if (exchange->upstream_user.keeps_body) {
+        buffer->is_passed = true;
+    } else {
+        exchange_drop_buffer(exchange);
+    }
     if (!exchange->is_request_sent) {
         exchange->client->ops->pump(exchange->client);
     }
+}
+
+void exchange_begin_buffered(struct exchange *exchange)
+{
+    struct exchange_buffer *buffer = exchange->buffer;
+    body_buffer_rewind(&buffer->body);
+    buffer->is_passed = false;
+    buffer->is_rest_taken = false;
+    buffer->n_offered = 0;
+    exchange->upstream_user.keeps_body = exchange->is_server_http2;
+    exchange_send_buffered(exchange);
+}
+
+/* --- the body may have to be sent again --- */
+
+/* Copy what there is room for of @piece, which is being sent. The rest of it is kept until the
+ * server has taken that. */
+static void copy_piece(struct exchange_buffer *buffer, struct span piece)
+{
+    size_t room;
+    while (piece.len > 0 && (room = body_buffer_spare_room(&buffer->body)) > 0) {
+        const size_t n = piece.len < room ? piece.len : room;
+        body_buffer_add(&buffer->body, span_of(piece.data, n));
+        piece = span_of(piece.data + n, piece.len - n);
+    }
+    body_buffer_pass_all(&buffer->body);
+    buffer->rest = piece;
+    buffer->n_offered = piece.len > 0 ? 1 : 0;
+    buffer->is_passed = piece.len == 0;
+}
+
+void exchange_keep_piece(struct exchange *exchange, struct span piece, bool last)
+{
+    const struct buffer_spec *spec = &exchange->evaluation.route->buffer;
+    struct upstream_user *user = &exchange->upstream_user;
+    if (exchange->buffer == NULL) {
+        user->keeps_body = exchange->request_bytes == piece.len && !exchange->upstream->has_begun;
+        if (last || !user->keeps_body) {
+            exchange->whole_body = piece;
+            return;
+        }
+        exchange->buffer = spec->bytes > 0 ? open_buffer(exchange, spec) : NULL;
+        user->keeps_body = exchange->buffer != NULL;
+        if (!user->keeps_body) {
+            return;
+        }
+    }
+    if (last) {
+        exchange->buffer->rest = piece;
+        exchange->buffer->is_whole = true;
+    } else {
+        copy_piece(exchange->buffer, piece);
+    }
+}
+
+void exchange_forget_body(struct exchange *exchange)
+{
+    exchange->upstream_user.keeps_body = false;
+    if (exchange->buffer == NULL) {
+        return;
+    }
+    if (exchange->buffer->is_passed) {
+        exchange_drop_buffer(exchange);
+    } else {
+        drop_taken(exchange->buffer);
+    }
+}
+
+bool exchange_recover_body(struct exchange *exchange)
+{
+    if (exchange->buffer == NULL) {
+        exchange->buffer = open_buffer(exchange, &exchange->evaluation.route->buffer);
+        if (exchange->buffer == NULL) {
+            return false;
+        }
+        exchange->buffer->rest = exchange->whole_body;
+        exchange->buffer->is_whole = true;
+    }
+    return true;
 }

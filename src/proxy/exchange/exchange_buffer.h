@@ -1,5 +1,9 @@
 /* The start of a request's body, which is kept until a server is chosen: the state BUFFER, and the
- * first bytes of FORWARD. What the client side sees of it is in exchange.h. */
+ * first bytes of FORWARD. What the client side sees of it is in exchange.h.
+ *
+ * Of a server of HTTP/2 it is kept until that has given a first sign of the request, and so is what
+ * follows, up to the route's buffer.size: the server may say that it did nothing for it. Then
+ * upstream_user.keeps_body is set. */
 
 #ifndef SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H
 #define SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H
@@ -23,8 +27,21 @@ MUST_USE bool exchange_buffer_piece(struct exchange *exchange, struct span piece
 MUST_USE bool exchange_buffer_blocked(struct exchange *exchange);
 
 /* In FORWARD, with exchange->buffer: send the request's head and what is buffered, then ask the
- * client side for what follows. Call it again when the server's connection has drained. */
+ * client side for what follows. */
+void exchange_begin_buffered(struct exchange *exchange);
+
+/* The same when the server's connection has drained. */
 void exchange_send_buffered(struct exchange *exchange);
+
+/* In FORWARD to a server of HTTP/2: @piece is about to be sent. Keep it, if all before it is kept
+ * and there is room. The caller has counted its bytes. */
+void exchange_keep_piece(struct exchange *exchange, struct span piece, bool last);
+
+/* With keeps_body: the server has begun, so keep no more of the body than is still to be sent. */
+void exchange_forget_body(struct exchange *exchange);
+
+/* With keeps_body: have exchange->buffer keep it for another server. False: no memory. */
+MUST_USE COLD bool exchange_recover_body(struct exchange *exchange);
 
 /* Return the memory of exchange->buffer, which is not NULL. */
 COLD void exchange_drop_buffer(struct exchange *exchange);

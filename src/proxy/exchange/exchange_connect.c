@@ -5,15 +5,17 @@
  *
  * Failures: if a server cannot be reached, any request goes to the next address or server, since
  * nothing was sent (502 when none is left, 504 on timeout); so it does if TLS with a server fails,
- * and never to the same one without TLS. If a connection dies before the first
- * byte of the answer, the request goes to the next server, provided that it has no body and is
- * idempotent or was not written yet. A reused connection that dies says nothing about its server,
- * which closed it while the request was on its way: the next connection is then a new one, and the
- * same server may be asked again when no other is left. */
+ * and never to the same one without TLS. If a connection dies before the first byte of the answer,
+ * the request goes to the next server, provided that it has no body and is idempotent or was not
+ * written yet; or that a server of HTTP/2 says that it did nothing for it, and what was sent of its
+ * body is kept. A reused connection that dies says nothing about its server, which closed it while
+ * the request was on its way: the next connection is then a new one, and the same server may be
+ * asked again when no other is left. */
 
 #include "base/clock.h"
 #include "policy/key.h"
 #include "proxy/exchange/exchange.h"
+#include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
 #include "proxy/upstream/upstream_process.h"
@@ -373,17 +375,26 @@ void exchange_on_connect_timeout(struct exchange *exchange)
 }
 
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
- * idempotent or has not been sent at all, and it has no body. One that a server has had for a while
- * may be at work there still, where its client has ended the connection. */
+ * idempotent or has not been processed at all, and it has no body, or it is unprocessed and the
+ * body is here. One that a server has had for a while may be at work there still, where its client
+ * has ended the connection. */
 static bool may_repeat(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
     const bool is_unsent = upstream_is_unprocessed(upstream);
     const bool has_whole_body =
         exchange->request.body == BODY_NONE ||
-        (is_unsent && exchange->request_bytes == 0 && exchange->buffer == NULL);
+        (is_unsent && (exchange->upstream_user.keeps_body ||
+                       (exchange->request_bytes == 0 && exchange->buffer == NULL)));
     return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
            has_whole_body && !(upstream->is_own_end && upstream->is_old);
+}
+
+/* Whether its client kept the server waiting, which may have given up for that. */
+static bool was_given_up(const struct exchange *exchange)
+{
+    return exchange_has_delayed_server(exchange) &&
+           !(exchange->is_server_http2 && may_repeat(exchange));
 }
 
 /* Why the connection was lost, and what that says of its server. */
@@ -432,7 +443,7 @@ void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
     struct upstream_choice *choice = &exchange->choice;
-    if (exchange_has_delayed_server(exchange)) {
+    if (was_given_up(exchange)) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
         exchange_fail(exchange, 408, GIVEN_UP);
         return;
@@ -458,18 +469,19 @@ void exchange_on_lost(struct upstream_user *user)
     was_kept = was_kept || (loss == LOSS_SUSPECT && !choice->fresh) || loss == LOSS_CROWDED;
     choice->is_alone = choice->is_alone || loss == LOSS_CROWDED;
     if (!may_repeat(exchange) ||
-        (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries)) {
+        (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries) ||
+        (exchange->upstream_user.keeps_body && !exchange_recover_body(exchange))) {
         fail_lost(exchange, loss, fault);
         return;
     }
-    drop(exchange);
-    counter_up(&counting_upstream(exchange)->retries);
-    if (was_kept) {
+    /* A server that has declined it may take it on another connection. */
+    choice->n_deaths += !was_kept;
+    if (was_kept || exchange->upstream->is_declined) {
         choice->stale = exchange->server;
         choice->fresh = true;
-    } else {
-        choice->n_deaths++;
     }
+    drop(exchange);
+    counter_up(&counting_upstream(exchange)->retries);
     try_next(exchange, clock_monotonic_us(), 502, fault);
 }
 

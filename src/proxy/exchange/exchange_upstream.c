@@ -63,10 +63,12 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
         on_sent(exchange, upstream_post_head(upstream), now_us);
         return;
     }
-    exchange->request_min_rate.seen_bytes = exchange->request_bytes; /* buffered: earn no time */
+    if (!exchange->is_repeated) {
+        exchange->request_min_rate.seen_bytes = exchange->request_bytes; /* these earn no time */
+    }
     exchange_touch_at(exchange, now_us);
     if (exchange->buffer != NULL) {
-        exchange_send_buffered(exchange);
+        exchange_begin_buffered(exchange);
     } else {
         exchange->client->ops->pump(exchange->client);
     }
@@ -105,6 +107,9 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
         return exchange_buffer_piece(exchange, piece, last);
     }
     assert(exchange->state == EXCHANGE_FORWARD);
+    if (UNLIKELY(exchange->is_server_http2)) {
+        exchange_keep_piece(exchange, piece, last);
+    }
     return exchange_send_pieces(exchange, &piece, 1, last);
 }
 
@@ -197,6 +202,11 @@ static void on_byte(struct upstream_user *user)
 {
     /* The timeout is not restarted: sending the head byte by byte gains the server no time. */
     exchange_of(user)->has_upstream_answered = true;
+}
+
+static void on_begun(struct upstream_user *user)
+{
+    exchange_forget_body(exchange_of(user));
 }
 
 static void on_client_blocked(struct exchange *exchange)
@@ -507,6 +517,7 @@ const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .on_progress = on_progress,
     .on_drained = on_drained,
     .on_byte = on_byte,
+    .on_begun = on_begun,
     .on_interim = on_interim,
     .on_switch = tunnel_on_switch,
     .on_head = on_head,

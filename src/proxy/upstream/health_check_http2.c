@@ -137,7 +137,7 @@ int health_check_http2_read(struct health_check_http2 *check, const char *bytes,
             if (check->head.status >= 200) {
                 return check->head.status;
             }
-        } else if (event.kind != HTTP2_NONE) {
+        } else if (event.kind != HTTP2_NONE && event.kind != HTTP2_WINDOW) {
             return -1;
         }
     } while (event.kind != HTTP2_NONE);

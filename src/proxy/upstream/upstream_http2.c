@@ -317,7 +317,8 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
 {
     struct upstream_stream *stream = event->stream != NULL ? stream_of(event->stream) : NULL;
     struct http2_room *room = &http2->room;
-    http2->has_heard = http2->has_heard || event->kind != HTTP2_NONE;
+    http2->has_heard =
+        http2->has_heard || (event->kind != HTTP2_NONE && event->kind != HTTP2_WINDOW);
     switch (event->kind) {
     case HTTP2_NONE:
         return true;
@@ -345,6 +346,9 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
         } else {
             upstream_stream_on_bad(stream, "the answer broke a rule of HTTP/2");
         }
+        return true;
+    case HTTP2_WINDOW:
+        upstream_stream_on_begun(stream);
         return true;
     }
     return true;

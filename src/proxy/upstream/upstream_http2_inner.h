@@ -161,6 +161,8 @@ bool upstream_sharing_is_crowded(const struct upstream_stream *stream);
 /* Provide http2->room for the next head. False: no memory. */
 MUST_USE bool upstream_stream_make_room(struct upstream_stream *stream);
 void upstream_stream_on_head(struct upstream_stream *stream, bool is_last);
+/* The server has opened the window of @stream for the first time. */
+void upstream_stream_on_begun(struct upstream_stream *stream);
 /* @block: has the bytes of @piece. False: no memory. */
 MUST_USE bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
                                       struct span piece, bool is_last);

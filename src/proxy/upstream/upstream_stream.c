@@ -341,11 +341,21 @@ static void give_head(struct upstream_stream *stream)
     }
 }
 
+void upstream_stream_on_begun(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    stream->upstream.has_begun = true;
+    if (user->keeps_body) {
+        user->events->on_begun(user);
+    }
+}
+
 void upstream_stream_on_head(struct upstream_stream *stream, bool is_last)
 {
     struct upstream_user *user = stream->upstream.user;
     stream->is_whole = is_last;
     user->events->on_byte(user);
+    upstream_stream_on_begun(stream);
     if (stream->late == NULL) {
         give_head(stream);
     } else if (stream->late->head.status >= 200 || stream->late->head.error.status != 0) {
@@ -598,6 +608,7 @@ void upstream_stream_on_lost(struct upstream_stream *stream)
 {
     struct upstream_user *user = stream->upstream.user;
     stream->upstream.is_lost = true;
+    stream->upstream.is_declined = stream->stream.is_unprocessed;
     user->events->on_lost(user);
 }
 

@@ -86,6 +86,8 @@ struct upstream_events {
 
     /* --- of a stream of HTTP/2 --- */
 
+    /* Where the user keeps the body: a head has come, or the window of the stream was opened. */
+    void (*on_begun)(struct upstream_user *user);
     void (*describe)(struct upstream_user *user, struct upstream_request *request);
     /* The request is not sent: the server would take it for a fault. To be answered with @status,
      * for @reason, which is static. Over. */
@@ -102,6 +104,7 @@ struct upstream_user {
     size_t head_bytes_max;
     const struct field *trailers; /* n_trailers of the request; by HTTP/2 alone */
     size_t n_trailers;
+    bool keeps_body; /* all of the body that was sent, until on_begun(): it may be sent again */
     bool is_head_request;          /* a HEAD: its answer has no body */
     bool takes_pipes, needs_http1; /* on_pipe() may be called; the request offers an upgrade */
 };

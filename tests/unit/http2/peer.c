@@ -268,6 +268,8 @@ static void handle(const struct http2_event *event)
         report("reset %d%s\n", (int)event->stream->id, event->is_by_peer ? " by peer" : "");
         http2_stream_release(event->stream);
         break;
+    case HTTP2_WINDOW:
+        ck_abort_msg("a request of a server");
     }
 }
 

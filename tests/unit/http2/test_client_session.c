@@ -130,6 +130,9 @@ static void take_events(struct span bytes)
             say("reset %u%s%s\n", id, event.is_by_peer ? " by peer" : "",
                 http2_stream_is_unprocessed(&request->stream) ? " unprocessed" : "");
             break;
+        case HTTP2_WINDOW:
+            say("window %u\n", id);
+            break;
         }
     } while (event.kind != HTTP2_NONE);
 }
@@ -381,7 +384,11 @@ START_TEST(a_body_waits_for_the_window)
     text[0] = 0;
     FRAME(8, 0, 1, "\0\0\0\2");
     pack();
-    ck_assert_str_eq(text, "DATA 1 2 end\n");
+    ck_assert_str_eq(text, "window 1\nDATA 1 2 end\n");
+    text[0] = 0;
+    FRAME(8, 0, 1, "\0\0\0\2"); /* told once */
+    FRAME(8, 0, 0, "\0\0\0\2");
+    ck_assert_str_eq(text, "");
 }
 END_TEST
 

@@ -116,6 +116,7 @@ static void hear(struct end *end, struct span bytes)
             }
             break;
         case HTTP2_NONE:
+        case HTTP2_WINDOW:
             break;
         case HTTP2_MALFORMED:
         case HTTP2_BAD_TRAILERS:

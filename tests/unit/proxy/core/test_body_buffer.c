@@ -92,7 +92,8 @@ START_TEST(bytes_go_out_in_their_order_and_their_blocks_come_back)
     ck_assert_uint_eq(pieces[0].len, SMALL_BLOCK_BYTES);
     ck_assert_int_eq(memcmp(pieces[0].data, "ab", 2), 0);
     ck_assert(span_equals(pieces[1], SPAN("xyz")));
-    body_buffer_drop_front(buffer);
+    body_buffer_pass(buffer);
+    body_buffer_drop_passed(buffer);
     ck_assert_int_eq(body_buffer_front(buffer, pieces, 3), 1);
     ck_assert(span_equals(pieces[0], SPAN("xyz")));
     ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), SMALL_BLOCK_BYTES);
@@ -124,7 +125,8 @@ START_TEST(a_client_has_an_eighth_and_others_do_not_wait_behind_it)
     ck_assert(body_buffer_is_waiting(same));
     ck_assert_int_eq(same->lack, BODY_BUFFER_SHARE);
     fill(other, SHARE); /* at once */
-    body_buffer_drop_front(one);
+    body_buffer_pass(one);
+    body_buffer_drop_passed(one);
     iterations_until_count(env.loop, &n_served, 1);
     ck_assert_ptr_eq(served[0], same);
     ck_assert(!body_buffer_is_waiting(same));
@@ -163,7 +165,8 @@ START_TEST(a_share_goes_to_the_oldest_buffer_of_its_client)
     struct body_buffer *later = open_buffer(2, "2001:db8:1::", MAX);
     fill(one, SHARE);
     ck_assert_uint_eq(body_buffer_room(older), 0);
-    body_buffer_drop_front(one);
+    body_buffer_pass(one);
+    body_buffer_drop_passed(one);
     ck_assert_uint_eq(body_buffer_room(later), 0);
     ck_assert_int_eq(later->lack, BODY_BUFFER_SHARE);
     iterations_until_count(env.loop, &n_served, 1);
@@ -197,6 +200,72 @@ START_TEST(all_buffers_together_have_no_more_and_the_oldest_waits_least)
 }
 END_TEST
 
+START_TEST(bytes_that_were_passed_on_can_be_passed_on_again)
+{
+    struct body_buffer *buffer = open_buffer(0, NULL, MAX);
+    struct span pieces[4];
+    fill(buffer, 2);
+    body_buffer_pass(buffer);
+    ck_assert_int_eq(body_buffer_front(buffer, pieces, 4), 1);
+    body_buffer_pass(buffer);
+    ck_assert(body_buffer_is_passed(buffer));
+    ck_assert_int_eq(body_buffer_front(buffer, pieces, 4), 0);
+    ck_assert_uint_eq(body_buffer_spare_room(buffer), SMALL_BLOCK_BYTES);
+    body_buffer_add(buffer, SPAN("xyz"));
+    ck_assert_int_eq(body_buffer_front(buffer, pieces, 4), 1);
+    body_buffer_pass_all(buffer);
+    body_buffer_rewind(buffer);
+    ck_assert_int_eq(body_buffer_front(buffer, pieces, 4), 3);
+    ck_assert(span_equals(pieces[2], SPAN("xyz")));
+    body_buffer_pass(buffer);
+    body_buffer_drop_passed(buffer);
+    ck_assert_int_eq(body_buffer_front(buffer, pieces, 4), 2);
+    ck_assert_uint_eq(counter_read(&env.meters->buffered_bytes), 2 * SMALL_BLOCK_BYTES);
+    body_buffer_close(buffer);
+}
+END_TEST
+
+START_TEST(spare_blocks_are_half_of_all_and_none_is_waited_for)
+{
+    struct body_buffer *spare = open_buffer(0, NULL, MAX);
+    for (unsigned i = 0; i < N_BLOCKS / 2; i++) {
+        ck_assert(body_buffer_may_stay(spare));
+        ck_assert_uint_eq(body_buffer_spare_room(spare), SMALL_BLOCK_BYTES);
+        body_buffer_add(spare, span_of(BYTES, SMALL_BLOCK_BYTES));
+    }
+    ck_assert(body_buffer_may_stay(spare));
+    ck_assert_uint_eq(body_buffer_spare_room(spare), 0);
+    ck_assert(!body_buffer_is_waiting(spare));
+    struct body_buffer *other = open_buffer(1, NULL, MAX);
+    fill(other, N_BLOCKS / 2);
+    ck_assert(!body_buffer_may_stay(spare));
+    body_buffer_close(spare);
+    body_buffer_close(other);
+}
+END_TEST
+
+START_TEST(spare_blocks_of_a_client_are_half_of_its_share_and_others_go_first)
+{
+    struct body_buffer *spare = open_buffer(0, "2001:db8:1:2::1", MAX);
+    struct body_buffer *same = open_buffer(1, "2001:db8:1:2::2", MAX);
+    for (unsigned i = 0; i < SHARE / 2; i++) {
+        ck_assert_uint_eq(body_buffer_spare_room(spare), SMALL_BLOCK_BYTES);
+        body_buffer_add(spare, span_of(BYTES, SMALL_BLOCK_BYTES));
+    }
+    ck_assert_uint_eq(body_buffer_spare_room(spare), 0);
+    ck_assert(body_buffer_may_stay(spare));
+    fill(same, SHARE - SHARE / 2);
+    ck_assert(!body_buffer_may_stay(spare));
+    ck_assert_uint_eq(body_buffer_room(same), 0); /* it waits */
+    struct body_buffer *other = open_buffer(2, "2001:db8:2::1", MAX);
+    ck_assert_uint_eq(body_buffer_spare_room(other), 0);
+    body_buffer_close(same);
+    ck_assert_uint_eq(body_buffer_spare_room(other), SMALL_BLOCK_BYTES);
+    body_buffer_close(spare);
+    body_buffer_close(other);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("body_buffer");
@@ -208,6 +277,9 @@ int main(void)
     tcase_add_test(tests, clients_leave_blocks_to_others_when_few_are_free);
     tcase_add_test(tests, a_share_goes_to_the_oldest_buffer_of_its_client);
     tcase_add_test(tests, all_buffers_together_have_no_more_and_the_oldest_waits_least);
+    tcase_add_test(tests, bytes_that_were_passed_on_can_be_passed_on_again);
+    tcase_add_test(tests, spare_blocks_are_half_of_all_and_none_is_waited_for);
+    tcase_add_test(tests, spare_blocks_of_a_client_are_half_of_its_share_and_others_go_first);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
