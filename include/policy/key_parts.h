@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/address.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/span.h"
 #include "geo/database.h"
@@ -22,16 +23,28 @@ struct parameter_readings;
 struct tls_client;
 struct token_view;
 
+/* The latest identity that requests of one connection had under a key of client.ip alone: as a rule
+ * all of them have the same. It depends on nothing but the address and the length of its prefix, so
+ * it holds under any policy. All zero: none. */
+struct client_identity {
+    struct address client;
+    uint8_t bits;        /* of the prefix */
+    uint8_t len;         /* of text */
+    struct hash128 hash; /* hash_shared() of text */
+    char text[ADDRESS_TEXT_MAX + sizeof("{client.ip:39=}")];
+};
+
 /* The data of a request that matching and counting read; everything is borrowed. The caller fills
  * the first group, matcher_find_route() the second. */
 struct request_view {
-    const struct head *head;      /* method, target, fields */
-    struct span host;             /* normalised */
-    struct address client;        /* right-most untrusted */
-    bool peer_is_trusted;         /* the connection came from a trusted proxy */
-    struct geo_facts geo;         /* of the client, those that the policy reads */
-    const struct tls_client *tls; /* NULL: the connection is in plain text */
-    struct token_view *token;     /* NULL: tokens are not read */
+    const struct head *head;          /* method, target, fields */
+    struct span host;                 /* normalised */
+    struct address client;            /* right-most untrusted */
+    bool peer_is_trusted;             /* the connection came from a trusted proxy */
+    struct geo_facts geo;             /* of the client, those that the policy reads */
+    const struct tls_client *tls;     /* NULL: the connection is in plain text */
+    struct client_identity *identity; /* of the connection; NULL: none is kept */
+    struct token_view *token;         /* NULL: tokens are not read */
     /* The caller sets these two once the route is known. */
     const struct jwt_claims
         *claims;                  /* of the token that counts on the route; NULL: there is none */

@@ -60,6 +60,7 @@ struct evaluation_context {
     struct admission_context admission;
     struct span own_name; /* of this process in Via; empty: unknown, so no loop is detected */
     const struct tls_client *tls; /* the client, where it connected over TLS; NULL: plain text */
+    struct client_identity *identity; /* that the connection keeps; NULL: none */
     /* verifies tokens; NULL: tokens are not read, and no request is refused for lack of one */
     struct jwt_verifier *verifier;
     /* asked, before a token is verified, for limits that deny the request whatever it says;

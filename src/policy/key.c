@@ -209,6 +209,39 @@ static NEVER_INLINE enum key_result write_one_of(const struct key *key, const st
     return write_value(chosen, missing, request, secret, text);
 }
 
+/* Whether the identity of @request under @key is that of its client. */
+static bool is_of_client(const struct key *key, const struct request_view *request)
+{
+    const struct key_part *first = &key->parts[0];
+    return key->n_parts == 1 && first->n_terms == 1 && first->terms[0].source == KEY_CLIENT_IP &&
+           request->client.family != ADDRESS_NONE;
+}
+
+/* Make request->identity that of @request under @key. */
+static NEVER_INLINE void renew_identity(const struct key *key, const struct request_view *request,
+                                        uint8_t bits)
+{
+    struct client_identity *identity = request->identity;
+    struct request_view alone = {.client = request->client};
+    struct text text = text_of(identity->text, sizeof(identity->text));
+    (void)!key_read(key, KEY_MISSING_SKIP, &alone, SPAN(""), &text);
+    identity->client = request->client;
+    identity->bits = bits;
+    identity->len = (uint8_t)text.len;
+    identity->hash = hash_shared(text_span(&text));
+}
+
+/* The identity of @request under @key, which is_of_client(). */
+static struct span identity_of_client(const struct key *key, const struct request_view *request)
+{
+    const struct client_identity *identity = request->identity;
+    const uint8_t bits = key_client_bits(&key->parts[0].terms[0], &request->client);
+    if (UNLIKELY(identity->bits != bits || !address_equals(&identity->client, &request->client))) {
+        renew_identity(key, request, bits);
+    }
+    return span_of(identity->text, identity->len);
+}
+
 enum key_result key_read_nth(const struct key *key, enum key_missing missing,
                              const struct request_view *request, struct span secret, size_t i,
                              size_t *n, struct text *text)
@@ -218,6 +251,10 @@ enum key_result key_read_nth(const struct key *key, enum key_missing missing,
     assert(key->n_parts >= 1);
 
     *n = 1;
+    if (request->identity != NULL && is_of_client(key, request)) {
+        text_add(text, identity_of_client(key, request));
+        return KEY_READ;
+    }
     for (size_t p = 0; p < key->n_parts && result != KEY_IS_AMBIGUOUS; p++) {
         char buffer[ADDRESS_TEXT_MAX];
         struct key_value value;

@@ -46,7 +46,7 @@ typedef struct span read_one_fn(const struct key_term *term, const struct reques
 void key_write_client(const struct key_term *term, const struct address *client, struct text *text)
 {
     const bool is_ipv6 = client->family == ADDRESS_IPV6;
-    const uint8_t bits = is_ipv6 ? term->ipv6_bits : term->ipv4_bits;
+    const uint8_t bits = key_client_bits(term, client);
     const struct address masked = address_mask(*client, bits);
     address_write(&masked, text);
     if (is_ipv6 && bits != KEY_IPV6_BITS_DEFAULT) {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/address.h"
 #include "base/compiler.h"
@@ -29,6 +30,12 @@ struct key_values {
  * @buffer. False: @part may have several values. */
 MUST_USE bool key_values_read_one(const struct key_part *part, const struct request_view *request,
                                   char buffer[ADDRESS_TEXT_MAX], struct key_value *value);
+
+/* The length of the prefix by which @term, of client.ip, counts @client. */
+static inline uint8_t key_client_bits(const struct key_term *term, const struct address *client)
+{
+    return client->family == ADDRESS_IPV4 ? term->ipv4_bits : term->ipv6_bits;
+}
 
 /* Read all values that servers may see in @request for @part: those of the first alternative that
  * is present, and also of the next ones if it is present and empty. Values may point into @scratch.

@@ -94,6 +94,7 @@ struct client_connection {
     bool is_counted;     /* the connection limits count it for @peer */
     bool has_left;       /* the connection limits no longer count it */
     struct eviction_candidate candidate;
+    struct client_identity identity; /* of its requests */
 };
 
 /* --- a lingering close --- */

@@ -748,7 +748,7 @@ void downstream_open(struct client_env *clients, int fd, const struct address *p
         return;
     }
     *downstream = (struct downstream){
-        .client = {.ops = &OPS},
+        .client = {.ops = &OPS, .identity = &downstream->connection.identity},
         .connection =
             {
                 .ops = &CONNECTION_OPS,

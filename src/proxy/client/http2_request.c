@@ -416,6 +416,7 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
             {
                 .ops = &OPS,
                 .tls = downstream->client.tls,
+                .identity = downstream->client.identity,
                 .is_http2 = true,
                 .grpc_status = GRPC_NONE,
             },

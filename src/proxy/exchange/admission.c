@@ -21,6 +21,15 @@ struct preparation {
     struct arena *arena;
 };
 
+/* Spare hashing the key of @charge if it is @identity. */
+static void take_hash(struct charge *charge, const struct client_identity *identity)
+{
+    if (span_equals(charge->key, span_of(identity->text, identity->len))) {
+        charge->hash = identity->hash;
+        charge->is_hashed = true;
+    }
+}
+
 /* A charge that takes a slot has cost 1, whatever the request costs elsewhere. */
 static void add_charge(const struct preparation *preparation, const struct limit_rule *rule,
                        const struct limit *limits, size_t i, struct span key, uint32_t cost)
@@ -31,6 +40,9 @@ static void add_charge(const struct preparation *preparation, const struct limit
     const size_t at = admission->decision.n_charges++;
     admission->rules[at] = rule;
     admission->charges[at] = (struct charge){.limit = limit, .key = key, .cost = cost};
+    if (preparation->request->identity != NULL) {
+        take_hash(&admission->charges[at], preparation->request->identity);
+    }
     if (limit->algorithm->has_slots) {
         admission->charges[at].cost = 1;
         admission->charges[at].slot = context->first_slot + at;

@@ -26,6 +26,7 @@ struct response {
 };
 
 struct client;
+struct client_identity;
 struct pipe;
 
 struct client_ops {
@@ -68,6 +69,7 @@ struct client_ops {
 struct client {
     const struct client_ops *ops;
     const struct stream *tls; /* the connection, for what its handshake agreed on; NULL: plain */
+    struct client_identity *identity; /* that the connection keeps; NULL: none */
     bool is_http2;
     bool is_leaving;     /* its reset is read in this iteration or the next: no server is asked */
     uint8_t grpc_status; /* over HTTP/2: that the client got, of a gRPC call; GRPC_NONE: none yet */

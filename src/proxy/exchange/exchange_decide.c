@@ -263,6 +263,7 @@ static enum evaluation_result evaluate(struct exchange *exchange, uint64_t now_u
         .verifier = policy->n_providers > 0 ? exchange->env->verifier : NULL,
         .store = exchange->config->store,
         .geo_cache = &exchange->config->geo_cache,
+        .identity = exchange->client->identity,
         .tls = exchange->client->tls != NULL ? tls_client_of(exchange->client->tls) : NULL,
     };
     exchange->evaluation.admission = &exchange->admission;

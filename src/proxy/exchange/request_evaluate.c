@@ -52,6 +52,7 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     struct request_view *view = &evaluation->view;
     view->head = head;
     view->tls = context->tls;
+    view->identity = context->identity;
     view->host = target_normalise_host(head->host, evaluation->host);
     view->client = client_address_find(policy, peer, head);
     view->peer_is_trusted = context->trusts_peer ||

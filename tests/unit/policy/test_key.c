@@ -156,6 +156,48 @@ START_TEST(a_client_of_any_family_is_written_in_plain_bytes)
 }
 END_TEST
 
+/* The requests of a connection from a trusted proxy, and limits with several prefixes. */
+START_TEST(what_a_connection_keeps_of_its_client_changes_no_identity)
+{
+    static const char *const CLIENTS[] = {"192.0.2.1",
+                                          "192.0.2.1",
+                                          "192.0.2.2",
+                                          "2001:db8::1",
+                                          "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                                          "192.0.2.1"};
+    static const char *const KEYS[] = {"client.ip",           "client.ip",        "client.ip/48",
+                                       "client.ip/128",       "client.ip,method", "method",
+                                       "header.a | client.ip"};
+    struct client_identity kept = {.len = 0};
+    for (size_t i = 0; i < ARRAY_LEN(CLIENTS); i++) {
+        for (size_t j = 0; j < ARRAY_LEN(KEYS); j++) {
+            struct request request;
+            char bytes[KEY_TEXT_BYTES_MAX];
+            struct text fresh = text_of(bytes, sizeof(bytes));
+            request_init(&request, "GET", "/", "a");
+            request_set_client(&request, span_of_text(CLIENTS[i]));
+            text_add(&fresh, identity(&request, KEYS[j], ""));
+            request.view.identity = &kept;
+            ck_assert(span_equals(identity(&request, KEYS[j], ""), text_span(&fresh)));
+        }
+        const struct hash128 hash = hash_shared(span_of(kept.text, kept.len));
+        ck_assert(memcmp(&hash, &kept.hash, sizeof(hash)) == 0);
+    }
+}
+END_TEST
+
+START_TEST(a_connection_keeps_nothing_of_an_unknown_client)
+{
+    struct client_identity kept = {.len = 0};
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request.view.client = (struct address){.family = ADDRESS_NONE};
+    request.view.identity = &kept;
+    ck_assert(span_equals(identity(&request, "client.ip", ""), SPAN("{none:0=}")));
+    ck_assert_uint_eq(kept.len, 0);
+}
+END_TEST
+
 START_TEST(an_unknown_client_is_missing)
 {
     struct request request;
@@ -586,6 +628,8 @@ int main(void)
     tcase_add_test(tcase, ipv6_counts_by_its_prefix);
     tcase_add_test(tcase, prefixes_of_one_address_are_different_identities);
     tcase_add_test(tcase, a_client_of_any_family_is_written_in_plain_bytes);
+    tcase_add_test(tcase, what_a_connection_keeps_of_its_client_changes_no_identity);
+    tcase_add_test(tcase, a_connection_keeps_nothing_of_an_unknown_client);
     tcase_add_test(tcase, an_unknown_client_is_missing);
     tcase_add_test(tcase, what_may_be_secret_is_hashed);
     tcase_add_loop_test(tcase, a_position_counts_by_its_cell, 0, (int)ARRAY_LEN(POSITIONS));

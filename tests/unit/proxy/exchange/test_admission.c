@@ -84,6 +84,7 @@ static enum admission_result prepare(const char *client, const char *path, const
     static struct head head;
     static struct path path_storage;
     static char path_buffer[256];
+    static struct client_identity identity; /* as if all came on one connection */
     struct head_parser parser = {
         .fields = field_storage, .n_fields_max = 16, .head_bytes_max = sizeof(head_bytes)};
     struct text text = text_of(head_bytes, sizeof(head_bytes));
@@ -94,6 +95,7 @@ static enum admission_result prepare(const char *client, const char *path, const
     struct request_view view = {
         .head = &head,
         .host = SPAN("a"),
+        .identity = &identity,
         .path_buffer = path_buffer,
         .path = &path_storage,
     };
@@ -105,7 +107,14 @@ static enum admission_result prepare(const char *client, const char *path, const
         .wall_us = UINT64_C(1700000000000000),
         .first_slot = 1,
     };
-    return admission_prepare(&admission, &context, route, &view, &arena);
+    const enum admission_result result =
+        admission_prepare(&admission, &context, route, &view, &arena);
+    for (size_t i = 0; i < admission.decision.n_charges; i++) {
+        const struct charge *charge = &admission.charges[i];
+        const struct hash128 hash = hash_shared(charge->key);
+        ck_assert(!charge->is_hashed || memcmp(&hash, &charge->hash, sizeof(hash)) == 0);
+    }
+    return result;
 }
 
 static void decide(void)
