@@ -172,8 +172,11 @@ enum status route_index_build(struct route_index *index, struct arena *arena,
     for (size_t i = 0; i < n_routes; i++) {
         list_entries(index, &routes[i]);
     }
+    index->n_forests = 1;
     for (uint32_t i = index->n_entries; i > 0; i--) {
-        add_entry(index, i - 1, routes[index->entries[i - 1].route].match.ignore_case);
+        const bool ignore_case = routes[index->entries[i - 1].route].match.ignore_case;
+        index->n_forests = ignore_case ? 2 : index->n_forests;
+        add_entry(index, i - 1, ignore_case);
     }
     return STATUS_OK;
 }
@@ -222,6 +225,9 @@ static void try_node(struct search *search, uint32_t number, size_t depth)
     }
     const struct route_node *node = &search->index->nodes[number];
     try_list(search, node->rest);
+    if (node->least >= search->found) {
+        return;
+    }
     if (depth == search->path->n_segments) {
         try_list(search, node->here);
         return;
@@ -258,7 +264,7 @@ const struct route_entry *route_index_find(const struct route_index *index, stru
         .context = context,
         .found = ROUTE_NONE,
     };
-    for (size_t i = 0; i < ARRAY_LEN(index->forests); i++) {
+    for (size_t i = 0; i < index->n_forests; i++) {
         const struct route_forest *forest = &index->forests[i];
         search.ignore_case = i == 1;
         try_node(&search, forest->any_host, 0);
@@ -359,7 +365,7 @@ const struct route_entry *route_index_find_wider(const struct route_index *index
         .found = before,
     };
     const struct span host = narrow->host;
-    for (size_t i = 0; i < ARRAY_LEN(index->forests); i++) {
+    for (size_t i = 0; i < index->n_forests; i++) {
         const struct route_forest *forest = &index->forests[i];
         search.ignore_case = i == 1;
         try_wider(&search, forest->any_host, 0);

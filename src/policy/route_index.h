@@ -71,6 +71,7 @@ struct route_index {
     struct route_entry *entries; /* in the order of their routes */
     uint32_t n_entries;
     struct route_forest forests[2]; /* case-sensitive; case-insensitive */
+    size_t n_forests;               /* 1: no route ignores case */
 };
 
 /* Build the index of @routes in @arena. Texts of the routes are borrowed. STATUS_NO_MEMORY. */
