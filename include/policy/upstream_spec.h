@@ -69,6 +69,13 @@ struct buffer_spec {
     uint64_t min_bytes_per_s; /* of a client whose body holds a connection; 0: no minimum */
 };
 
+/* Which trailers of requests pass, by HTTP/2. */
+enum request_trailers {
+    REQUEST_TRAILERS_ANNOUNCED, /* those that the request names, on a connection of its own */
+    REQUEST_TRAILERS_ALL,
+    REQUEST_TRAILERS_NONE,
+};
+
 struct upstream_spec {
     struct span name;
     uint32_t index; /* among all upstreams, from 0 */
@@ -97,7 +104,7 @@ struct upstream_spec {
     uint64_t head_bytes_max; /* of a response */
     uint32_t n_fields_max;   /* of a response */
     bool reuse_after_head;   /* keep a connection after a response to HEAD, or 304, with a length */
-    bool request_trailers;   /* pass those of requests on, by HTTP/2 */
+    enum request_trailers request_trailers;
     uint64_t min_download_bytes_per_s; /* of the routes that have none of their own */
 };
 

@@ -381,9 +381,12 @@ static json_t *words_schema(const char *const *words)
 {
     json_t *list = json_array();
     for (; *words != NULL; words++) {
+        const struct span word = span_of_text(*words);
         append(&list, json_string(*words));
-        if (span_find(span_of_text(*words), '.') == 1) { /* which YAML reads as a number */
+        if (span_find(word, '.') == 1) { /* which YAML reads as a number */
             append(&list, json_real(strtod(*words, NULL)));
+        } else if (span_equals(word, SPAN("true")) || span_equals(word, SPAN("false"))) {
+            append(&list, value_of(word, true));
         }
     }
     return json_pack("{s:o}", "enum", list);

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame, SettingsFrame, WindowUpdateFrame
+from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.client import Client
 from harness.http2 import NAMES
@@ -122,6 +122,33 @@ def test_who_ends_a_shared_connection_by_small_pieces_gets_one_of_its_own(start,
     for request in server.requests[4:7]:
         shared.answer(request.stream)
     assert statuses(client, others) == [200] * 3
+
+
+@pytest.mark.parametrize("code", ["PROTOCOL_ERROR", None])
+@pytest.mark.parametrize("own", [9, 1])
+def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start_server, connect, code, own):
+    """nginx ends a connection on which trailers come. Also the client's own other requests go on."""
+    def behave(peer, request):
+        if request.trailers is not None:
+            end_with(peer, code)
+        elif request.path != "/slow":
+            peer.answer(request.stream)
+
+    server = start_server(behave)
+    proxy = start(policy(server, more="" if code is None else EJECT))
+    client = connect(proxy)
+    others = begin_slow(client)
+    server.wait_for(3)
+    for _ in range(3):
+        stream = client.begin(path="/up", method="POST", more=of(own, ("trailer", "x-sum")), ends=False)
+        client.data(stream, b"abc")
+        client.send(HeadersFrame(stream, client.encoder.encode([("x-sum", "1")]), flags=["END_HEADERS", "END_STREAM"]))
+        assert client.answer(stream).status == 502
+    for request in server.requests[:3]:
+        request.peer.answer(request.stream)
+    assert statuses(client, others) == [200] * 3
+    assert client.ask(path="/quick", more=of(own)).status == client.ask(path="/quick", more=of(2)).status == 200
+    assert code is None or DOWN not in proxy.stderr()
 
 
 def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(start, start_server, connect):

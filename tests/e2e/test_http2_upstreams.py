@@ -38,6 +38,7 @@ def policy(*servers, more="", **sections):
 
 
 PASSES = ", request_trailers: true"
+DROPS = ", request_trailers: false"
 
 
 def never(_peer, _request):
@@ -477,17 +478,96 @@ def trail(client, stream, lines):
     client.send(HeadersFrame(stream, client.encoder.encode(lines), flags=["END_HEADERS", "END_STREAM"]))
 
 
-def test_trailers_of_a_request_are_dropped(start, start_server, connect):
-    """Some servers end the connection for them, and with it the requests of others."""
+ANNOUNCED = [("trailer", "x-sum, Content-Type"), ("trailer", "X-More, x-y")]
+
+
+def test_trailers_of_a_request_that_are_not_announced_are_dropped(start, start_server, connect):
+    """Some servers end the connection for them, and with it the requests of others. None of gRPC are: its calls
+    have no trailers."""
     server = start_server()
     proxy = start(policy(server))
     client = connect(proxy)
-    for body in (b"", b"abc"):
-        stream = client.begin(method="POST", ends=False)
-        client.data(stream, body)
-        trail(client, stream, [("x-sum", "1")])
+    for more in ((), [("content-type", "application/grpc"), ("te", "trailers")]):
+        for body in (b"", b"\0\0\0\0\x01a"):
+            stream = client.begin(method="POST", more=more, ends=False)
+            client.data(stream, body)
+            trail(client, stream, [("x-sum", "1")])
+            assert client.answer(stream).status == 200
+            assert (server.last.body, server.last.trailers, server.last.get("trailer")) == (body, None, None)
+    assert len(server.peers) == 1
+
+
+def test_no_trailers_of_a_request_pass_where_the_policy_says_so(start, start_server, connect):
+    server = start_server()
+    client = connect(start(policy(server, more=DROPS)))
+    assert client.ask().status == 200
+    stream = client.begin(method="POST", more=ANNOUNCED, ends=False)
+    trail(client, stream, [("x-sum", "1")])
+    assert client.answer(stream).status == 200
+    assert (server.last.trailers, server.last.get("trailer")) == (None, None) and len(server.peers) == 1
+
+
+def test_announced_trailers_of_a_request_pass_on_a_connection_of_its_own(start, start_server, connect):
+    server = start_server(lambda peer, request: request.path == "/slow" or peer.answer(request.stream))
+    proxy = start(policy(server))
+    client = connect(proxy)
+    slow = client.begin(path="/slow")
+    server.wait_for(1)
+    streams = [client.begin(method="POST", path=f"/{i}", more=ANNOUNCED, ends=False) for i in range(3)]
+    for stream in streams:
+        client.data(stream, b"abc")
+    server.wait_for(4)
+    assert client.ask(path="/other").status == 200
+    for stream in streams:
+        trail(client, stream, [("x-sum", "1"), ("x-other", "2"), ("x-more", "3"), ("content-type", "a/b")])
         assert client.answer(stream).status == 200
-        assert (server.last.body, server.last.trailers) == (body, None)
+    for request in server.requests[1:4]:
+        assert (request.get("trailer"), request.body) == ("x-sum, X-More, x-y", b"abc")
+        assert request.trailers == [("x-sum", "1"), ("x-more", "3")]
+    assert len({request.peer for request in server.requests[:4]}) == 4
+    assert server.requests[4].peer is server.requests[0].peer
+    # with nothing else on them, these connections take the next ones
+    assert client.ask(method="POST", more=ANNOUNCED, body=b"abc").status == 200
+    assert server.last.trailers is None and server.last.peer in [r.peer for r in server.requests[1:4]]
+    # no body has no trailers
+    assert client.ask(more=ANNOUNCED).status == 200 and server.last.peer is server.requests[0].peer
+    server.requests[0].peer.answer(server.requests[0].stream)
+    assert client.answer(slow).status == 200
+
+
+CHUNKED = (b"POST /up HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: x-hop\r\n"
+           b"Trailer: X-Sum, x-hop, content-length\r\n\r\n")
+SECTION = b"0\r\nX-Sum:  7 \r\nX-Hop: 1\r\nContent-Length: 9\r\nX-Other: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize("more, trailers", [("", [("x-sum", "7")]), (PASSES, [("x-sum", "7"), ("x-other", "2")]),
+                                            (DROPS, None)])
+def test_trailers_of_a_request_by_http_1_1_pass_likewise(start, start_server, more, trailers):
+    server = start_server()
+    proxy = start(policy(server, more=more))
+    with proxy.connect() as client:
+        for body in (b"", b"5\r\nhello\r\n"):
+            for pieces in ([CHUNKED + body + SECTION], [CHUNKED, body, SECTION[:9], SECTION[9:20], SECTION[20:]]):
+                for piece in pieces:
+                    client.send(piece)
+                    time.sleep(0.02 * (len(pieces) > 1))
+                assert client.read("POST").status == 200
+                assert server.last.body == body[3:8] and server.last.trailers == trailers
+                assert server.last.get("trailer") == ("X-Sum" if trailers is not None else None)
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+        assert client.read("POST").status == 200 and (server.last.body, server.last.trailers) == (b"ab", None)
+
+
+def test_trailers_of_a_request_that_is_answered_before_they_come_go_nowhere(start, start_server):
+    server = start_server(on_head=lambda peer, request: peer.answer(request.stream))
+    server.behave = never
+    proxy = start(policy(server))
+    with proxy.connect() as client:
+        client.send(CHUNKED + b"5\r\nhel")
+        assert client.read("POST").status == 200
+        client.send(b"lo\r\n" + SECTION)
+        until(client.has_ended, "the connection to end")
+    assert proxy.ask().status == 200
 
 
 def test_trailers_of_a_request_pass_between_sides_of_http_2_where_the_policy_says_so(start, start_server, connect):

@@ -74,6 +74,10 @@ static const struct value_type PROTOCOL =
     WORD_TYPE("1.1, 2 or auto", [UPSTREAM_HTTP_1_1] = "1.1", [UPSTREAM_HTTP_2] = "2",
               [UPSTREAM_AUTO] = "auto");
 
+static const struct value_type REQUEST_TRAILERS =
+    WORD_TYPE("announced, true or false", [REQUEST_TRAILERS_ANNOUNCED] = "announced",
+              [REQUEST_TRAILERS_ALL] = "true", [REQUEST_TRAILERS_NONE] = "false");
+
 static const struct value_type BUFFER_SIZE = VALUE_SCALAR_TYPE(
     "off or a size such as 64KiB", uint64_t, value_parse_size, .zero_word = "off", .min = KIB(1),
     .max = KIB(1024) * KIB(1024), .pattern = "^(off|" PATTERN_SIZE ")$");
@@ -181,8 +185,9 @@ static const struct section_field UPSTREAM_FIELDS[] = {
         "header fields of a response; more is answered with 502"),
     KEY("reuse_after_head", &VALUE_BOOL, spec_upstream, values.reuse_after_head, "false",
         "keep a connection after an answer to HEAD, or a 304, that may be followed by a body"),
-    KEY("request_trailers", &VALUE_BOOL, spec_upstream, values.request_trailers, "false",
-        "pass trailers of requests on by HTTP/2, for which some servers end the connection"),
+    KEY("request_trailers", &REQUEST_TRAILERS, spec_upstream, values.request_trailers, "announced",
+        "announced, true or false: which trailers of requests pass by HTTP/2; some servers end the "
+        "connection for them"),
     KEY("host", &VALUE_HOST_RULE, spec_upstream, host, "preserve",
         "preserve, server or a name: the Host that the servers see"),
     KEY("protocol", &PROTOCOL, spec_upstream, values.protocol, "1.1",

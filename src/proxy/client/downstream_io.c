@@ -6,6 +6,7 @@
 #include "proxy/client/downstream_inner.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/hop_by_hop.h"
 #include "tls/tls_server.h"
 #include "tls/tls_stream.h"
 
@@ -173,11 +174,43 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
 
 /* --- the request's body --- */
 
+/* Keep the trailers of a body, where they may be passed on. Without memory they are dropped. */
+static void keep_trailers(struct downstream *downstream)
+{
+    struct exchange *exchange = downstream->exchange;
+    struct chunked_decoder *decoder = &downstream->inbox.decoder;
+    if (decoder->trailers == NULL && decoder->trailer_bytes == 0 &&
+        trailers_of_request_pass(&exchange->request, exchange->evaluation.route)) {
+        decoder->trailers = arena_alloc(&exchange->arena, TRAILER_BYTES_MAX);
+    }
+}
+
+static void hand_over_trailers(struct downstream *downstream)
+{
+    const struct chunked_decoder *decoder = &downstream->inbox.decoder;
+    const struct span section = span_of(decoder->trailers, decoder->trailer_bytes);
+    size_t n;
+    struct field *fields = trailers_read(section, &downstream->exchange->arena, &n);
+    for (size_t i = 0; i < n; i++) {
+        fields[i].id = field_identify(fields[i].name);
+    }
+    exchange_on_trailers(downstream->exchange, fields, n);
+}
+
+static bool has_trailers(const struct inbox *inbox)
+{
+    return inbox->kind == BODY_CHUNKED && inbox->decoder.trailers != NULL &&
+           inbox->decoder.trailer_bytes > 0;
+}
+
 /* Hand over one piece, or what is in the pipe. False: no more is wanted, and the exchange may be
  * over. */
 static bool hand_over(struct downstream *downstream, bool is_piped, struct span piece, bool last)
 {
     downstream->wants_body = false; /* before the call: it may end this exchange */
+    if (last && UNLIKELY(has_trailers(&downstream->inbox))) {
+        hand_over_trailers(downstream);
+    }
     if (!(is_piped ? exchange_on_pipe(downstream->exchange, downstream->inbox.pipe)
                    : exchange_on_body(downstream->exchange, piece, last))) {
         return false;
@@ -205,6 +238,9 @@ void downstream_pump(struct client *client)
 {
     struct downstream *downstream = CONTAINER_OF(client, struct downstream, client);
     downstream->wants_body = true;
+    if (downstream->inbox.kind == BODY_CHUNKED) {
+        keep_trailers(downstream);
+    }
     inbox_end_iteration(&downstream->inbox); /* of the last piece, if the exchange stopped at it */
     for (unsigned i = 0; i < PUMP_READS_MAX; i++) {
         struct span piece = span_of(NULL, 0);
@@ -244,6 +280,7 @@ void downstream_skip_body(struct downstream *downstream)
 {
     struct span piece;
     bool last;
+    downstream->inbox.decoder.trailers = NULL; /* memory of the exchange, which is over */
     while (!downstream->inbox.ended && inbox_has_bytes(&downstream->inbox) &&
            inbox_next(&downstream->inbox, &piece, &last) == INBOX_PIECE) {
     }

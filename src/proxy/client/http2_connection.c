@@ -459,7 +459,8 @@ static bool handle(struct http2_connection *connection, const struct http2_event
         return http2_request_on_body(request, event->piece, event->is_last);
     case HTTP2_TRAILERS:
         if (request->exchange != NULL) {
-            exchange_on_trailers(request->exchange, connection->room.head);
+            const struct head *trailers = connection->room.head;
+            exchange_on_trailers(request->exchange, trailers->fields, trailers->n_fields);
         }
         return http2_request_on_body(request, span_of(NULL, 0), true);
     case HTTP2_BAD_TRAILERS:

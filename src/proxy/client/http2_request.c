@@ -13,12 +13,12 @@
 #include "proxy/client/downstream_inner.h"
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/hop_by_hop.h"
 
 enum {
     REQUESTS_KEPT = 1024,
     POSTED_BODY_BYTES_MAX = 2048, /* of an answer whose exchange does not wait for the write */
-    TRAILERS_MAX = 64,
-    SHUT_OUT_MAX = 16, /* own answers of a connection that wait for a closed window */
+    SHUT_OUT_MAX = 16,            /* own answers of a connection that wait for a closed window */
     BODY_BLOCK_BYTES = SMALL_BLOCK_BYTES - sizeof(struct http2_body_block),
 };
 
@@ -171,26 +171,6 @@ static bool send_head(struct http2_request *request, const struct response *resp
                                   is_last);
 }
 
-/* The lines of @section as fields, in the arena of the exchange. None without memory. */
-static struct http2_fields read_trailers(struct exchange *exchange, struct span section)
-{
-    struct field *fields = arena_alloc(&exchange->arena, TRAILERS_MAX * sizeof(*fields));
-    struct http2_fields trailers = {fields, 0};
-    struct span line;
-    while (fields != NULL && trailers.n < TRAILERS_MAX && span_split(&section, '\n', &line)) {
-        const size_t colon = span_find(line, ':');
-        if (colon < line.len) {
-            const struct span value = span_of(line.data + colon + 1, line.len - colon - 1);
-            const size_t end = span_find(value, '\r');
-            fields[trailers.n++] = (struct field){
-                .name = span_of(line.data, colon),
-                .value = span_trim(span_of(value.data, end)),
-            };
-        }
-    }
-    return trailers;
-}
-
 /* Copy the short end of an answer, which is then written without the exchange. */
 static bool post(struct http2_request *request, struct span piece)
 {
@@ -231,7 +211,8 @@ static enum stream_result send_piece(struct client *client, const struct respons
     }
     http2_wake(request->connection);
     if (last && section.len > 0) {
-        const struct http2_fields trailers = read_trailers(request->exchange, section);
+        struct http2_fields trailers;
+        trailers.fields = trailers_read(section, &request->exchange->arena, &trailers.n);
         request->client.grpc_status = (uint8_t)grpc_find_status(trailers.fields, trailers.n);
         http2_stream_send(&request->stream, piece, true, trailers.n > 0 ? &trailers : NULL);
         return STREAM_BLOCKED;

@@ -165,8 +165,8 @@ MUST_USE size_t exchange_body_room(struct exchange *exchange);
  * until client_ops.pump is called again. */
 MUST_USE bool exchange_on_body(struct exchange *exchange, struct span piece, bool last);
 
-/* Trailers of the request have come, before its last piece: keep those that may be passed on. */
-void exchange_on_trailers(struct exchange *exchange, const struct head *trailers);
+/* Trailers of the request, with ids, have come before its last piece: keep those that may pass. */
+void exchange_on_trailers(struct exchange *exchange, const struct field *trailers, size_t n);
 /* No more of the body is available now. False: as above. */
 MUST_USE bool exchange_on_body_blocked(struct exchange *exchange);
 

@@ -113,31 +113,31 @@ bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
     return exchange_send_pieces(exchange, &piece, 1, last);
 }
 
-void exchange_on_trailers(struct exchange *exchange, const struct head *trailers)
+void exchange_on_trailers(struct exchange *exchange, const struct field *trailers, size_t n)
 {
     const struct route *route = exchange->evaluation.route;
+    const struct head *request = &exchange->request;
     struct arena *arena = &exchange->arena;
-    if (route == NULL || route->upstream == NULL || !route->upstream->may_speak_http2 ||
-        !route->upstream->request_trailers) {
+    if (!trailers_of_request_pass(request, route)) {
         return;
     }
     const struct read_fields *read = &exchange->config->policy->read_fields;
-    struct field *kept = arena_alloc(arena, (trailers->n_fields + 1) * sizeof(*kept));
-    size_t n = 0;
-    for (size_t i = 0; kept != NULL && i < trailers->n_fields; i++) {
-        const struct field *field = &trailers->fields[i];
+    struct field *kept = arena_alloc(arena, (n + 1) * sizeof(*kept));
+    size_t n_kept = 0;
+    for (size_t i = 0; kept != NULL && i < n; i++) {
+        const struct field *field = &trailers[i];
         const bool is_decodable = !grpc_is_binary(field->name) || grpc_is_base64(field->value);
-        if (is_decodable && trailer_of_request_passes(field, read, route)) {
+        if (is_decodable && trailer_of_request_passes(field, request, read, route)) {
             const struct field copy = {.name = arena_copy(arena, field->name),
                                        .value = arena_copy(arena, field->value)};
             if (copy.name.data == NULL || copy.value.data == NULL) {
                 return;
             }
-            kept[n++] = copy;
+            kept[n_kept++] = copy;
         }
     }
     exchange->upstream_user.trailers = kept;
-    exchange->upstream_user.n_trailers = n;
+    exchange->upstream_user.n_trailers = n_kept;
 }
 
 bool exchange_takes_pipe(const struct exchange *exchange, bool has_taken_one)
@@ -504,6 +504,7 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
         .is_one_client =
             client_address_is_own(exchange->config->policy, &exchange->evaluation.view.client),
         .is_alone = exchange->choice.is_alone,
+        .is_single = trailers_of_request_are_single(head, exchange->evaluation.route->upstream),
     };
     for (size_t i = 0; i < head->n_fields; i++) {
         request->head_bytes += head->fields[i].name.len + head->fields[i].value.len;

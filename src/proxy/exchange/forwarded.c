@@ -345,6 +345,27 @@ static void write_fields(const struct exchange *exchange, struct text *text)
     line_run_end(&run);
 }
 
+/* Servers such as Go's net/http give their handlers announced trailers alone. */
+static void write_trailer_names(const struct exchange *exchange, struct text *text)
+{
+    const struct head *request = &exchange->request;
+    const struct read_fields *read = &exchange->config->policy->read_fields;
+    const char *before = "Trailer: ";
+    for (size_t i = 0; i < request->n_fields; i++) {
+        struct span rest = request->fields[i].value;
+        struct span name;
+        while (request->fields[i].id == FIELD_TRAILER && field_list_next(&rest, &name)) {
+            const struct field field = {.name = name, .id = field_identify(name)};
+            if (field_is_token(name) &&
+                trailer_of_request_passes(&field, request, read, exchange->evaluation.route)) {
+                text_add_format(text, "%s%.*s", before, SPAN_ARGS(name));
+                before = ", ";
+            }
+        }
+    }
+    text_add(text, before[0] == ',' ? SPAN("\r\n") : SPAN(""));
+}
+
 void forwarded_write_request(struct exchange *exchange, struct text *text)
 {
     char buffer[HOST_WITH_PORT_BYTES_MAX];
@@ -364,6 +385,10 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     if (head_has(request, FIELD_TE) && !exchange->is_upgrade_offered &&
         trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
+    }
+    if (head_has(request, FIELD_TRAILER) && exchange->upstream->stream_ops != NULL &&
+        trailers_of_request_pass(request, exchange->evaluation.route)) {
+        write_trailer_names(exchange, text);
     }
     write_forwarding_fields(exchange, host, text);
     text_add_literal(text, "\r\n");

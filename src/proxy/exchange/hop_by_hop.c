@@ -82,6 +82,8 @@ bool upgrade_is_taken(const struct head *request, const struct route *route,
 
 /* --- trailers --- */
 
+enum { TRAILERS_MAX = 64 };
+
 /* Fields that never pass, in addition to those with a field_id. Those frame, route, belong to a
  * connection, say another method or path, or are written by the proxy; all of them are dropped. */
 static const struct span NEVER[] = {
@@ -170,10 +172,30 @@ static bool starts_with_folded(struct span name, struct span folded)
     return i == folded.len;
 }
 
-bool trailer_of_request_passes(const struct field *field, const struct read_fields *read,
-                               const struct route *route)
+bool trailers_of_request_are_single(const struct head *request,
+                                    const struct upstream_spec *upstream)
+{
+    return upstream->request_trailers == REQUEST_TRAILERS_ANNOUNCED &&
+           head_has(request, FIELD_TRAILER) && request->body != BODY_NONE;
+}
+
+bool trailers_of_request_pass(const struct head *request, const struct route *route)
+{
+    const struct upstream_spec *upstream = route != NULL ? route->upstream : NULL;
+    return upstream != NULL && upstream->may_speak_http2 &&
+           (upstream->request_trailers == REQUEST_TRAILERS_ALL ||
+            trailers_of_request_are_single(request, upstream));
+}
+
+bool trailer_of_request_passes(const struct field *field, const struct head *request,
+                               const struct read_fields *read, const struct route *route)
 {
     static const struct span PROXY = {"proxy-", 6};
+    if (names(request, FIELD_CONNECTION, field->name) ||
+        (route->upstream->request_trailers == REQUEST_TRAILERS_ANNOUNCED &&
+         !names(request, FIELD_TRAILER, field->name))) {
+        return false;
+    }
     for (size_t i = 0; i < ARRAY_LEN(NEVER); i++) {
         if (field->name.len == NEVER[i].len && starts_with_folded(field->name, NEVER[i])) {
             return false;
@@ -183,6 +205,25 @@ bool trailer_of_request_passes(const struct field *field, const struct read_fiel
            !field_is_x_forwarded(field->name) && !starts_with_folded(field->name, PROXY) &&
            !read_fields_have(read, field->name) &&
            (route->edits == NULL || !field_edits_drop(&route->edits->request, field));
+}
+
+struct field *trailers_read(struct span section, struct arena *arena, size_t *n)
+{
+    struct field *fields = arena_alloc(arena, TRAILERS_MAX * sizeof(*fields));
+    struct span line;
+    *n = 0;
+    while (fields != NULL && *n < TRAILERS_MAX && span_split(&section, '\n', &line)) {
+        const size_t colon = span_find(line, ':');
+        if (colon < line.len) {
+            const struct span value = span_of(line.data + colon + 1, line.len - colon - 1);
+            const size_t end = span_find(value, '\r');
+            fields[(*n)++] = (struct field){
+                .name = span_of(line.data, colon),
+                .value = span_trim(span_of(value.data, end)),
+            };
+        }
+    }
+    return fields;
 }
 
 struct span trailers_keep(char *section, size_t n_bytes, const struct head *response,

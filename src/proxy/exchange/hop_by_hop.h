@@ -28,9 +28,9 @@ MUST_USE bool upgrade_write_offer(const struct head *request, const struct route
 MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *route,
                                const struct head *response, struct span *protocol);
 
-/* --- trailers of a response: whether its client takes them, and which may be passed on. Trailers
- * of a request pass from HTTP/2 to HTTP/2 and are dropped else: a client of HTTP/1.1 cannot know
- * that a server takes them (RFC 9110 sections 6.5 and 10.1.4, RFC 9112 section 7.1.2) --- */
+/* --- trailers: which may be passed on, and whether a client takes those of its response. Those of
+ * a request pass to servers of HTTP/2, and are dropped else (RFC 9110 sections 6.5 and 10.1.4, RFC
+ * 9112 section 7.1.2) --- */
 
 /* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
  * servers fold it. */
@@ -47,11 +47,23 @@ static inline bool field_is_x_forwarded(struct span name)
     return i == sizeof(START) - 1;
 }
 
-/* Whether the trailer @field of a request may be passed on: none that frames, routes or identifies,
- * that the policy reads, that only a proxy could say truly, or that @route removes or sets itself,
- * in any spelling that servers fold into one of those: some merge trailers into the head. */
-bool trailer_of_request_passes(const struct field *field, const struct read_fields *read,
-                               const struct route *route);
+/* Whether trailers of @request may be passed on to a server of @route's upstream, by HTTP/2. */
+bool trailers_of_request_pass(const struct head *request, const struct route *route);
+
+/* Whether they make a connection of the request's own: a server may end it for them. */
+bool trailers_of_request_are_single(const struct head *request,
+                                    const struct upstream_spec *upstream);
+
+/* Then: whether the trailer @field may be passed on: none that frames, routes or identifies, that
+ * the policy reads, that Connection names, that only a proxy could say truly, or that @route
+ * removes or sets itself, in any spelling that servers fold into one of those: some merge trailers
+ * into the head. */
+bool trailer_of_request_passes(const struct field *field, const struct head *request,
+                               const struct read_fields *read, const struct route *route);
+
+/* The lines of @section, a trailer section from a chunked_decoder, as fields in @arena, *n of them;
+ * NULL, and 0: no memory. */
+struct field *trailers_read(struct span section, struct arena *arena, size_t *n);
 
 /* Whether @request has `TE: trailers`. Connection should list TE beside it (RFC 9110 section
  * 10.1.4), but Go's clients leave that out. */

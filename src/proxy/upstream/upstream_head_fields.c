@@ -85,7 +85,7 @@ bool upstream_head_fields_read(struct upstream_head_fields *fields, struct span 
         const enum field_id id = field_identify(name);
         if (id == FIELD_HOST) {
             authority = value.len > 0 ? value : authority;
-        } else if (id == FIELD_TE || !field_is_hop_by_hop(id)) {
+        } else if (id == FIELD_TE || id == FIELD_TRAILER || !field_is_hop_by_hop(id)) {
             const bool is_binary = id == FIELD_OTHER && grpc_is_binary(name);
             lower(name);
             if (is_binary ? !add_binary(fields, name, value, n_more_max)

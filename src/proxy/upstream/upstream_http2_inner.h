@@ -86,6 +86,7 @@ struct upstream_http2 {
     struct list refused;           /* those whose request is not sent */
     size_t n_streams;
     bool is_exclusive;       /* for requests of `owner` alone */
+    bool is_single;          /* the same, and for one at a time: see upstream_request */
     bool is_set_aside;       /* the same, or for nobody, while answers are held back */
     struct address owner;    /* of these; as address_of_client() gives it */
     size_t n_held;           /* streams whose answer is held back */

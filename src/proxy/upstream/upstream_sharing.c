@@ -263,19 +263,22 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            const struct upstream_request *request)
 {
     struct suspects *suspects = &server->group->process->suspects;
-    return request->is_alone || request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
+    return request->is_alone || request->is_single ||
+                   request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
                    suspects_have(suspects, &request->client, clock_monotonic_us())
                ? &request->client
                : NULL;
 }
 
-static bool is_acceptable(struct upstream_http2 *http2, enum upstream_use use)
+static bool is_acceptable(struct upstream_http2 *http2, const struct upstream_request *request,
+                          enum upstream_use use)
 {
     struct upstream *connection = http2->connection;
     const uint32_t granted = connection->server->granted;
     const size_t most =
         granted > 0 && granted < UPSTREAM_STREAMS_MAX ? granted : UPSTREAM_STREAMS_MAX;
-    if (http2->is_ending || http2->is_full || http2->n_streams >= most) {
+    const bool is_single = http2->is_single || request->is_single;
+    if (http2->is_ending || http2->is_full || http2->n_streams >= (is_single ? 1 : most)) {
         return false;
     }
     if (http2->session == NULL) {
@@ -319,11 +322,11 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
         if (!is_open_to(http2, is_exclusive, request)) {
             continue;
         }
-        if (is_acceptable(http2, use) && is_doubtful(http2, use)) {
+        if (is_acceptable(http2, request, use) && is_doubtful(http2, use)) {
             http2->connection->carrier_ops->on_readable(
                 http2->connection); /* it has no streams to end */
         }
-        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, use) &&
+        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use) &&
             (found == NULL || found->session == NULL)) {
             found = http2;
         }

@@ -738,6 +738,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     list_init(&stream->refused_node);
     list_push_back(&http2->streams, &stream->node);
     http2->n_streams++;
+    http2->is_single = request->is_single;
     upstream_begin_request(upstream, user);
     user->response->error = (struct http_error){0}; /* the connection may fail before its head */
     return upstream;

@@ -25,6 +25,7 @@ struct upstream_request {
     bool has_body;
     bool is_one_client; /* `client` stands for no others, as a proxy would */
     bool is_alone;      /* on connections of its client's own */
+    bool is_single;     /* the same, while no other request of the client is on it */
 };
 
 /* How a request was lost. */

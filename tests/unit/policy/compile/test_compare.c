@@ -240,6 +240,7 @@ static const char *const WORDS[] = {
     "max_headers: 7",
     "reuse_after_head: true",
     "request_trailers: true",
+    "request_trailers: false",
     "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2']",
     "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2'], tls: {verify: false}",
     "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2'], tls: {name: b.test}",
