@@ -130,7 +130,8 @@ def test_no_request_is_lost_or_done_twice_at_goaway_of_nginx(start, start_upstre
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
     port = free_port()
-    nginx = Nginx(tmp_path / "nginx", NGINX.format(port=port, backend=start_upstream(behave).address, buffering=buffering))
+    nginx = Nginx(tmp_path / "nginx", NGINX.format(
+        port=port, backend=start_upstream(behave).address, buffering=buffering))
     try:
         proxy = start(policy(f"h2c://127.0.0.1:{port}"))
         assert_all_done_once(*post_many(proxy, seed), done)

@@ -28,6 +28,8 @@ enum {
     CANCEL = 8,
     REFUSED = 7,
     MAX_BUFFERED_BLOCKS = 64,
+    WINDOW = 16384,
+    PATIENCE_US = 10000000,
 };
 
 static const char YAML[] = "listen: 127.0.0.1:1\n"
@@ -146,7 +148,7 @@ static void peer_turn(struct peer *peer)
 /* Until @n bytes of the body have come, and the head. */
 static void await_body(struct peer *peer, size_t n)
 {
-    const uint64_t end_us = clock_monotonic_us() + 10 * 1000 * 1000;
+    const uint64_t end_us = clock_monotonic_us() + PATIENCE_US;
     while (peer->n_heads == 0 || peer->n_body < n) {
         ck_assert_msg(clock_monotonic_us() < end_us, "%zu bytes of %zu came", peer->n_body, n);
         peer_turn(peer);
@@ -406,9 +408,9 @@ START_TEST(a_piece_beyond_the_size_that_waits_for_the_window_is_sent_again)
     await_body(&first, 0);
     take_turns();
     send_piece(long_body, false);
-    await_body(&first, 16 * 1024);
-    ck_assert_uint_eq(first.n_body, 16 * 1024);
-    ck_assert_uint_eq(buffered_bytes(), 16 * 1024);
+    await_body(&first, WINDOW);
+    ck_assert_uint_eq(first.n_body, WINDOW);
+    ck_assert_uint_eq(buffered_bytes(), WINDOW);
     go_away(&first, 0);
     peer_open(&second);
     await_body(&second, sizeof(long_body) - 1);
