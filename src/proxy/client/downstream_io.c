@@ -174,8 +174,9 @@ enum stream_result downstream_send_interim(struct client *client, const struct r
 
 /* --- the request's body --- */
 
-/* Keep the trailers of a body, where they may be passed on. Without memory they are dropped. */
-static void keep_trailers(struct downstream *downstream)
+/* Keep the trailers of a body, where they may be passed on. Without memory they are dropped. Out of
+ * line, as what follows: both are rare. */
+static NEVER_INLINE void keep_trailers(struct downstream *downstream)
 {
     struct exchange *exchange = downstream->exchange;
     struct chunked_decoder *decoder = &downstream->inbox.decoder;
@@ -185,7 +186,7 @@ static void keep_trailers(struct downstream *downstream)
     }
 }
 
-static void hand_over_trailers(struct downstream *downstream)
+static NEVER_INLINE void hand_over_trailers(struct downstream *downstream)
 {
     const struct chunked_decoder *decoder = &downstream->inbox.decoder;
     const struct span section = span_of(decoder->trailers, decoder->trailer_bytes);

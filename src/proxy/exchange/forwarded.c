@@ -346,7 +346,7 @@ static void write_fields(const struct exchange *exchange, struct text *text)
 }
 
 /* Servers such as Go's net/http give their handlers announced trailers alone. */
-static void write_trailer_names(const struct exchange *exchange, struct text *text)
+static NEVER_INLINE void write_trailer_names(const struct exchange *exchange, struct text *text)
 {
     const struct head *request = &exchange->request;
     const struct read_fields *read = &exchange->config->policy->read_fields;
