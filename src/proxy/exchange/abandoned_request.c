@@ -17,8 +17,9 @@
  * Failures: a server that does not answer within timeout.response, closes the connection, or sends
  * malformed HTTP leads to the same end, and a cost that it has not reported is the most that it
  * may be. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
- * for. Where a client has ended its connection to the server by what it sent, the server may work
- * on as well: the slots are kept until timeout.response, without a stream. A worker that has
+ * for. Where a client has ended its connection to the server by what it sent, or has cut its
+ * request, the server may work on as well: Node closes the connection at once. Then the slots are
+ * kept until timeout.response, without a connection. A worker that has
  * ABANDONED_REQUESTS_MAX already closes the connection at once, charges that cost, and lets the
  * slots expire with their leases, so that clients gain nothing by making
  * abandoned requests. */
@@ -35,11 +36,12 @@
 
 struct abandoned_request {
     struct upstream_user user;      /* of the connection */
-    struct upstream *upstream;      /* NULL: its client has ended the connection */
+    struct upstream *upstream;      /* NULL: the connection is lost, and the server may work on */
     struct exchange_config *config; /* acquired */
     struct list node;               /* in env->abandoned_requests */
     struct timeout timeout;
     struct loop_task start;
+    bool is_cut;                  /* the server was sent an end of stream within the request */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
@@ -94,6 +96,30 @@ static struct abandoned_request *abandoned_request_of(struct upstream_user *user
     return CONTAINER_OF(user, struct abandoned_request, user);
 }
 
+/* The connection is lost. Where that tells of the client alone, which has ended the connection or cut
+ * its request, the server may work on: the slots stay until the timeout. */
+static void lose(struct abandoned_request *abandoned)
+{
+    struct upstream *upstream = abandoned->upstream;
+    if (!(upstream->is_own_end || abandoned->is_cut) || !upstream_is_at_work(upstream) ||
+        !admission_has_slots(&abandoned->admission)) {
+        end(abandoned);
+        return;
+    }
+    settle_cost(abandoned, NULL);
+    loop_task_cancel(&abandoned->start);
+    abandoned->upstream = NULL;
+    upstream_close(upstream);
+}
+
+/* Whether @response is what a server says by itself of a request that was cut, while its handler
+ * may work on: Node's has no length, those of handlers do. */
+static bool is_of_cut(const struct head *response)
+{
+    return response->body == BODY_UNTIL_CLOSE &&
+           (response->status == 400 || response->status == 408);
+}
+
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
 static void on_nothing(struct upstream_user *user)
 {
@@ -116,6 +142,10 @@ static bool on_head(struct upstream_user *user)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
+    if (abandoned->is_cut && is_of_cut(response)) {
+        lose(abandoned);
+        return false;
+    }
     settle_cost(abandoned, response);
     if (response->body == BODY_NONE || exchange_is_event_stream(response) ||
         !admission_has_slots(&abandoned->admission)) {
@@ -149,26 +179,15 @@ static bool is_blocked(struct upstream_user *user)
     return false;
 }
 
-/* The server may work on where the client has ended the connection: the timeout remains. */
 static void on_lost(struct upstream_user *user)
 {
-    struct abandoned_request *abandoned = abandoned_request_of(user);
-    const struct upstream *upstream = abandoned->upstream;
-    if (!upstream->is_own_end || !upstream_is_at_work(upstream) ||
-        !admission_has_slots(&abandoned->admission)) {
-        end(abandoned);
-        return;
-    }
-    settle_cost(abandoned, NULL);
-    loop_task_cancel(&abandoned->start);
-    upstream_close(abandoned->upstream);
-    abandoned->upstream = NULL;
+    lose(abandoned_request_of(user));
 }
 
 static void on_bad(struct upstream_user *user, const char *reason)
 {
     (void)reason;
-    end(abandoned_request_of(user));
+    lose(abandoned_request_of(user));
 }
 
 /* Without on_connected and on_pipe: the connection is established, and pipes are not supported. */
@@ -269,6 +288,7 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     if (upstream->stream_ops == NULL &&
         (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */
+        abandoned->is_cut = true;
     }
     return upstream_hand_over(upstream, &abandoned->user);
 }

@@ -129,7 +129,8 @@ START_TEST(a_request_on_a_kept_connection_of_which_nothing_was_sent_is_given_up)
 }
 END_TEST
 
-START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
+/* The server's side of a connection whose client has left in the middle of a body. */
+static int leave_in_body(void)
 {
     const int fd = begin_post("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
     fake_client_send_body(&client, "abc", false);
@@ -137,9 +138,35 @@ START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
     exchange_on_client_gone(client.exchange);
     iterations_once(stage.worker.env.loop);
     ck_assert_uint_eq(n_abandoned(), 1);
-    close(fd);
+    return fd;
+}
+
+START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
+{
+    const int fd = leave_in_body();
+    server_send(fd, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     await_none();
     ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+/* What servers do that take the end of a stream within a request for the end of its client. */
+static const char *const ENDS[] = {
+    "",
+    "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+    "what?\r\n\r\n",
+};
+
+START_TEST(a_server_that_closes_when_a_body_breaks_off_may_be_at_work_still)
+{
+    const int fd = leave_in_body();
+    server_send(fd, ENDS[_i]);
+    close(fd);
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_abandoned(), 1);
+    ck_assert_uint_eq(n_released(), 0);
 }
 END_TEST
 
@@ -199,6 +226,8 @@ int main(void)
     tcase_add_test(tcase, a_request_of_which_nothing_was_sent_is_given_up);
     tcase_add_test(tcase, a_request_on_a_kept_connection_of_which_nothing_was_sent_is_given_up);
     tcase_add_test(tcase, a_body_that_breaks_off_leaves_a_server_at_work);
+    tcase_add_loop_test(tcase, a_server_that_closes_when_a_body_breaks_off_may_be_at_work_still, 0,
+                        ARRAY_LEN(ENDS));
     tcase_add_test(tcase, the_lease_of_its_slot_is_renewed);
     tcase_add_test(tcase, beyond_the_bound_the_connection_ends_and_the_slot_is_left_to_its_lease);
     tcase_add_test(tcase, a_worker_that_ends_gives_the_slots_back);
