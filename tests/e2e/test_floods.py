@@ -1,12 +1,16 @@
 """Floods: clients that send as much as they can of what costs most. Others do not feel them."""
 
+import re
 import socket
+import struct
 import threading
 import time
 
 import pytest
 
 from harness import message
+from harness.admin import Admin, addresses
+from harness.http2 import Http2Client
 from harness.wait import until
 
 MIB = 1024 * 1024
@@ -179,3 +183,54 @@ def test_a_connection_that_comes_and_goes_without_a_word_leaves_nothing(start):
     before = proxy.memory_bytes()
     come_and_go()
     assert grown(proxy, before) < 4 * MIB
+
+
+def count(proxy, name):
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    return sum(int(n) for n in re.findall(rf"^sluice_store_{name}_total{{.*}} (\d+)$", page, re.MULTILINE))
+
+
+def test_what_many_requests_give_back_at_once_does_not_fill_redis_before_the_decisions_of_others(
+        start, start_redis, start_upstream):
+    n_connections, n_streams, few = 5, 60, 16
+    redis = start_redis()
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        admin: 127.0.0.1:0
+        workers: 1
+        store: {{redis: "{redis.url}", deadline: 20s, on_failure: allow}}
+        upstreams: {{api: {{servers: "{upstream.url}", max_connections: 1, queue: {{requests: 1000, wait: 60s}}}}}}
+        limits:
+          api: {{key: [client.ip, path], algorithm: fixed_window, rate: [10/day, 20/week], charge_on: [2xx]}}
+          login: {{key: client.ip, algorithm: fixed_window, rate: 5/day, charge_on: [401]}}
+        routes:
+          - {{match: {{path: /login}}, limits: [login], respond: {{status: 401}}}}
+          - {{limits: [api], upstream: api}}
+    """)
+    until(lambda: 'msg="link up"' in proxy.stderr(), "Redis")
+    clients = [Http2Client(proxy.address) for _ in range(n_connections)]
+    for i, client in enumerate(clients):
+        for j in range(n_streams):
+            client.begin(path=f"/{i}/{j}")
+    n_requests = n_connections * n_streams
+    until(lambda: len(redis.keys("sluice:*:api*")) == 2 * n_requests, "all to be charged")
+    upstream.wait_for(1)
+
+    with proxy.connect(source="127.0.0.2") as other:
+        assert [other.ask("POST", "/login").status for _ in range(4)] == [401] * 4
+        redis.pause()
+        for client in clients:
+            client.sock.close()
+        proxy.log_lines(n_requests + 4)
+        assert count(proxy, "settlements") <= few
+        other.send(message.request("POST", "/login", (), None) * 3)
+        redis.resume()
+        assert [other.read().status for _ in range(3)] == [401, 429, 429]
+    until(lambda: count(proxy, "settlements") == n_requests - 1, "all but what a server has seen to be given back")
+    assert count(proxy, "settlements_lost") == 0
+
+    def charged():
+        return sum(struct.unpack("<dd", redis.get(key))[0] for key in redis.keys("sluice:*:api*"))
+
+    until(lambda: charged() == 2, "two rates of one request to stay charged")

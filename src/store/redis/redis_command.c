@@ -445,7 +445,8 @@ static struct charge charge_of(const struct settlement *settlement)
 }
 
 struct redis_tail redis_command_settle(struct redis_command *command,
-                                       const struct settlement *settlements, size_t n)
+                                       const struct settlement *settlements, size_t n,
+                                       uint32_t *delta_at)
 {
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     for (size_t i = 0; i < n; i++) {
@@ -458,6 +459,7 @@ struct redis_tail redis_command_settle(struct redis_command *command,
         const double args[SCRIPT_SETTLEMENT_ARGS] = {settlements[i].kind,
                                                      (double)settlements[i].delta,
                                                      (double)settlements[i].charged_at_us};
+        delta_at[i] = (uint32_t)text.len + SCRIPT_NUMBER_BYTES; /* behind the kind */
         add_packed(&text, args, SCRIPT_SETTLEMENT_ARGS);
         add_charge(&text, command, &charges[i]);
     }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/list.h"
@@ -74,9 +75,11 @@ struct redis_tail {
 };
 
 /* The tail of the call that settles @n settlements; valid until the next command is written. Empty
- * when a key is longer than KEY_TEXT_BYTES_MAX. */
+ * when a key is longer than KEY_TEXT_BYTES_MAX. @delta_at gets where each of their deltas stands in
+ * it, packed by script_source_pack(). */
 struct redis_tail redis_command_settle(struct redis_command *command,
-                                       const struct settlement *settlements, size_t n);
+                                       const struct settlement *settlements, size_t n,
+                                       uint32_t *delta_at);
 
 /* EVALSHA of the script, or EVAL when @with_script, with a copy of a tail. Valid until the next
  * command is written. */

@@ -496,7 +496,7 @@ static bool is_settled(const struct store *store)
 static void free_redis(struct store *store)
 {
     struct redis_store *redis = redis_store_of(store);
-    redis_link_close(&redis->link);
+    redis_link_close(&redis->link); /* settlements that wait are lost with those in flight */
     redis_tls_close(&redis->options);
     redis_operations_close(redis);
     redis_heartbeat_close(redis);
@@ -583,6 +583,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->answer_us = redis_operation_answer_us(options->deadline_us);
     list_init(&redis->operations);
     list_init(&redis->waiting);
+    redis_settlement_queue_init(&redis->settlements);
     list_init(&redis->returns);
     pool_init(&redis->tickets, sizeof(struct redis_ticket), TICKETS_KEPT);
     enum status status = redis_tls_open(loop, &redis->options);

@@ -16,6 +16,7 @@
 #include "net/loop.h"
 #include "store/operation.h"
 #include "store/redis/redis_link.h"
+#include "store/redis/redis_settlement_queue.h"
 #include "store/redis_store.h"
 #include "store/store.h"
 #include "store/store_meters.h"
@@ -97,6 +98,8 @@ struct redis_store {
     bool (*on_redirect)(void *owner, struct redis_request *request, enum redis_fault fault,
                         struct span text);
     void *owner;
+
+    struct redis_settlement_queue settlements;
 };
 
 /* One decision; after its deadline or cancellation, an abandoned request. */
@@ -135,7 +138,7 @@ void redis_store_expire(struct decision *decision);
 /* Whether nothing is under way: the store may then be freed without loss, outside its callbacks. */
 bool redis_store_is_idle(const struct redis_store *redis);
 
-/* --- redis_request.c: requests, and settlements --- */
+/* --- redis_request.c --- */
 
 /* Send @command for @request by request->store. False: the link is not up, or @command is empty. */
 MUST_USE bool redis_request_send(struct redis_request *request, struct span command);
@@ -145,17 +148,6 @@ void redis_request_forward(struct redis_request *request, struct redis_store *st
 
 /* Why a request could not be sent. */
 enum redis_fault redis_request_fault(const struct redis_store *store);
-
-/* A settlement message: the encoded settlements of one request. */
-struct redis_settlement;
-
-/* Encode @n settlements in a new message, which keeps no pointer to them; free() it if it need not
- * be sent. NULL: no memory, or a key is too long. */
-MUST_USE struct redis_settlement *
-redis_settlement_write(struct redis_store *store, const struct settlement *settlements, size_t n);
-
-/* Send @message, which is the store's from now on, or count it as lost. NULL counts as lost. */
-void redis_settlement_send(struct redis_store *store, struct redis_settlement *message);
 
 /* --- redis_return.c: charges of cancelled decisions --- */
 

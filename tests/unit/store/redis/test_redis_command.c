@@ -125,7 +125,13 @@ START_TEST(settlements_are_one_call_whose_tail_goes_with_the_script_or_its_name)
         {.limit = &limits[0], .key = SPAN("{a}"), .delta = -3, .charged_at_us = 1763667890123456},
         {.limit = &limits[1], .key = SPAN("{b}"), .kind = SETTLE_RENEW},
     };
-    const struct redis_tail tail = redis_command_settle(&command, settlements, 2);
+    uint32_t delta_at[2];
+    const struct redis_tail tail = redis_command_settle(&command, settlements, 2, delta_at);
+    double delta;
+    script_source_unpack(tail.wire.data + delta_at[0], 1, &delta);
+    ck_assert_double_eq(delta, -3);
+    script_source_unpack(tail.wire.data + delta_at[1], 1, &delta);
+    ck_assert_double_eq(delta, 0);
     static const double args[] = {
         SCRIPT_SETTLES,
         0,

@@ -1,4 +1,4 @@
-/* Settlements in Redis: what they cost, what loses them, and slots that
+/* Settlements in Redis: what they cost, what loses them, how many are in flight, and slots that
  * nobody waits for any more. */
 
 #include <check.h>
@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "limit/algorithms.h"
+#include "store/redis/redis_settlement_queue.h"
 #include "support/redis_client.h"
 #include "support/redis_server.h"
 
@@ -157,6 +158,174 @@ START_TEST(what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged)
     ck_assert(!store_can_settle(client.store, &any));
     settle(&question);
     ck_assert_uint_eq(count().n_settlements_lost, 2);
+}
+END_TEST
+
+/* Corrects the charge of @question by @delta, as if it had been made @later_us later. */
+static void correct(const struct question *question, int64_t delta, uint64_t later_us)
+{
+    const struct settlement settlement = {
+        .limit = question->charges[0].limit,
+        .key = question->charges[0].key,
+        .kind = SETTLE_COST,
+        .delta = delta,
+        .charged_at_us = question->charges[0].charged_at_us + later_us,
+        .source = DECISION_REDIS,
+    };
+    store_settle(client.store, &settlement, 1);
+}
+
+static void release(const struct question *question)
+{
+    const struct settlement settlement = {
+        .limit = question->charges[1].limit,
+        .key = question->charges[1].key,
+        .kind = SETTLE_RELEASE,
+        .slot = question->charges[1].slot,
+        .source = DECISION_REDIS,
+    };
+    store_settle(client.store, &settlement, 1);
+}
+
+static void await_settled(void)
+{
+    while (!store_is_settled(client.store)) {
+        redis_client_iterate(&client);
+    }
+}
+
+/* Takes the slot, and fills the link with settlements while Redis is paused. */
+static void fill_link(struct question *question)
+{
+    ck_assert(is_admitted(question));
+    redis_server_pause(&server);
+    for (uint64_t i = 0; i < REDIS_SETTLEMENTS_FREE; i++) {
+        correct(question, 1, 1000 + i);
+    }
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE);
+}
+
+START_TEST(of_many_settlements_at_once_few_are_before_a_decision)
+{
+    enum { MANY = 300 };
+    struct question question;
+    ck_assert(is_admitted(&question));
+    redis_server_pause(&server);
+    for (uint64_t i = 0; i < MANY; i++) {
+        correct(&question, 1, i);
+    }
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE);
+    ck_assert(!store_is_settled(client.store));
+    struct question other;
+    ask(&other);
+    redis_server_resume(&server);
+    redis_client_await(&client, &other.answered);
+    ck_assert_int_eq(other.decision.status, STATUS_OK);
+    ck_assert_uint_eq(other.charges[0].verdict.remaining, 990 - REDIS_SETTLEMENTS_FREE);
+
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, MANY);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+    settle(&question);
+    ck_assert(is_admitted(&other));
+    ck_assert_uint_eq(other.charges[0].verdict.remaining, 990 - MANY + 4 - 10);
+}
+END_TEST
+
+START_TEST(while_more_decisions_are_in_flight_so_are_more_settlements)
+{
+    struct question question;
+    struct question others[5];
+    fill_link(&question);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        ask(&others[i]);
+    }
+    for (uint64_t i = 0; i < 10; i++) {
+        correct(&question, 1, 2000 + i);
+    }
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + ARRAY_LEN(others));
+    redis_server_resume(&server);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        redis_client_await(&client, &others[i].answered);
+    }
+    await_settled();
+}
+END_TEST
+
+START_TEST(those_of_identical_requests_wait_as_one)
+{
+    struct question question;
+    fill_link(&question);
+    for (int i = 0; i < 20; i++) {
+        correct(&question, 5, 0);
+        correct(&question, -2, 0);
+    }
+    release(&question);
+    redis_server_resume(&server);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + 2 + 1);
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining,
+                      990 - REDIS_SETTLEMENTS_FREE - 20 * 5 + 20 * 2 - 10);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+}
+END_TEST
+
+START_TEST(no_sum_is_greater_than_a_cost_may_be)
+{
+    struct question question;
+    fill_link(&question);
+    correct(&question, -(int64_t)UINT32_MAX, 0);
+    correct(&question, -1, 0);
+    correct(&question, -2, 0); /* joins the second */
+    redis_server_resume(&server);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + 2);
+}
+END_TEST
+
+START_TEST(flushed_scripts_are_sent_again_also_with_those_that_wait)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    redis_server_command(&server, "SCRIPT FLUSH");
+    redis_server_pause(&server);
+    for (uint64_t i = 0; i < 40; i++) {
+        correct(&question, 1, i);
+    }
+    redis_server_resume(&server);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+    settle(&question);
+    ck_assert(is_admitted(&question));
+    ck_assert_uint_eq(question.charges[0].verdict.remaining, 990 - 40 + 4 - 10);
+}
+END_TEST
+
+START_TEST(those_that_wait_are_lost_with_the_link_one_for_each_request)
+{
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < 10; i++) {
+        correct(&question, 5, 0);
+        correct(&question, 1, i + 1);
+    }
+    redis_server_kill(&server);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE);
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_SETTLEMENTS_FREE + 20);
+}
+END_TEST
+
+START_TEST(no_more_than_a_bound_wait)
+{
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < REDIS_PENDING_MAX + 7; i++) {
+        correct(&question, 1, 10000 + i);
+    }
+    ck_assert_uint_eq(count().n_settlements_lost, 7);
+    redis_server_resume(&server);
 }
 END_TEST
 
@@ -322,6 +491,9 @@ START_TEST(a_store_can_be_freed_with_settlements_and_slots_under_way)
     struct question question;
     ck_assert(is_admitted(&question));
     settle(&question);
+    for (uint64_t i = 0; i < 100; i++) {
+        correct(&question, 1, i);
+    }
     ask(&question);
     store_cancel(&question.decision);
 }
@@ -343,6 +515,13 @@ int main(void)
     tcase_add_test(tcase, all_of_a_request_is_one_call);
     tcase_add_test(tcase, flushed_scripts_are_sent_again_with_the_settlement);
     tcase_add_test(tcase, what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged);
+    tcase_add_test(tcase, of_many_settlements_at_once_few_are_before_a_decision);
+    tcase_add_test(tcase, while_more_decisions_are_in_flight_so_are_more_settlements);
+    tcase_add_test(tcase, those_of_identical_requests_wait_as_one);
+    tcase_add_test(tcase, no_sum_is_greater_than_a_cost_may_be);
+    tcase_add_test(tcase, flushed_scripts_are_sent_again_also_with_those_that_wait);
+    tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
+    tcase_add_test(tcase, no_more_than_a_bound_wait);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
     tcase_add_test(tcase, charges_that_the_caller_names_are_given_back_by_a_cancelled_decision);
     tcase_add_test(tcase, a_denied_decision_that_is_cancelled_gives_no_charge_back);
