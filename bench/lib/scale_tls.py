@@ -1,6 +1,8 @@
 """TLS and HTTP/2: memory of idle connections, and the CPU of a handshake with one worker and with two."""
 
 import contextlib
+import os
+from statistics import median
 
 import columns
 import prepare
@@ -8,9 +10,9 @@ from cpu import rss_bytes
 from crowd import Crowd, raise_descriptors
 from measure import check_fields
 from others import start_upstream
-from proxies import Setting, sluice
+from proxies import Setting, nginx_limit_req, sluice
 from rounds import Interval, medians, ratio_to, run_rounds
-from rows import FULL, PER_CLIENT, SECURE, TINY, Load, Row
+from rows import FULL, PER_CLIENT, SECURE, TINY, TINY_PER_MINUTE, Load, Row
 from stage import Stage, StageError
 from surroundings import make_certificate
 
@@ -23,6 +25,7 @@ IDLE_HTTP2 = 10000
 HTTP2_BYTES = {"plain text": 36 * 1024, "TLS": 56 * 1024}  # likewise
 WORKERS = [1, 2]
 DEARER = 1.05  # a handshake with two workers, to one with one
+ENOUGH_CORES = 4  # for two workers, the load, and the rest
 
 
 def _bytes_each(setting, n_idle, load, name):
@@ -91,32 +94,61 @@ class Http2Connections:
                                                          ("bytes each", "bytes_per_idle", ",.0f")], rows)
 
 
+def _nginx(workers):
+    return nginx_limit_req(f"{TINY_PER_MINUTE}r/m", "limit_req zone=client;", workers=workers, is_bare=True)
+
+
+HANDSHAKERS = {"sluice": lambda n: sluice(TINY, is_bare=True, workers=n), "nginx": _nginx}
+
+
+def _handshake_row(program, n):
+    return Row(f"{program}-handshakes-{n}", f"{program}, {n} at work", "tls-full", HANDSHAKERS[program](n), FULL,
+               n_limits=1 if program == "sluice" else 0)
+
+
 class Handshakes:
-    """A connection a request, each with a full handshake."""
+    """A connection a request, each with a full handshake. The processes of nginx share nothing: what a second of them
+    costs is the price of the machine (the load runs on the same processors), and what workers pay beyond it is what
+    they wait for each other."""
 
     @staticmethod
     def measure(given):
-        rows = [Row(f"handshakes-{n}", f"{n} workers", "tls-full", sluice(TINY, is_bare=True, workers=n), FULL, n_limits=1)
-                for n in WORKERS]
+        rows = {(program, n): _handshake_row(program, n) for program in HANDSHAKERS for n in WORKERS}
         with Stage() as stage:
             setting = Setting(stage, start_upstream(stage).port, None, given.sluice, certificate=make_certificate(stage))
-            processes = {row.name: row.start(setting, row) for row in rows}
-            for row in rows:
+            processes = {row.name: row.start(setting, row) for row in rows.values()}
+            for row in rows.values():
                 check_fields(row, processes[row.name])
-            rounds = run_rounds(rows, processes, None, setting, Interval(4, given.seconds, set()), given.rounds)
-        return [{"workers": n} | medians(rounds, row.name, ["proxy_us", "requests_per_second", "p99_ms"])
-                | ratio_to(rounds, row.name, rows[0].name) for n, row in zip(WORKERS, rows)]
+            rounds = run_rounds(list(rows.values()), processes, None, setting, Interval(4, given.seconds, set()), given.rounds)
+        return [{"program": program, "workers": n, "cores": os.cpu_count()}
+                | medians(rounds, row.name, ["proxy_us", "requests_per_second", "p99_ms"])
+                | ratio_to(rounds, row.name, rows[program, 1].name)
+                | {f"apart{end}": value for end, value in zip(("", "_min", "_max"), _apart(rounds, program, n))}
+                for (program, n), row in rows.items()]
 
     @staticmethod
     def bounds(rows):
-        two = rows[-1]
-        return [columns.bound("CPU of a handshake with two workers, to that with one", two["ratio"], DEARER,
-                              two["ratio_min"], two["ratio_max"])]
+        two = next(row for row in rows if row["program"] == "sluice" and row["workers"] == WORKERS[-1])
+        bounds = [columns.bound("CPU of a handshake with two workers, to that with one, beside what nginx pays for a"
+                                " second process", two["apart"], DEARER, two["apart_min"], two["apart_max"])]
+        if two["cores"] >= ENOUGH_CORES:
+            bounds.append(columns.bound("CPU of a handshake with two workers, to that with one", two["ratio"], DEARER,
+                                        two["ratio_min"], two["ratio_max"]))
+        return bounds
 
     @staticmethod
     def table(rows):
         return columns.table(
             "Full handshakes, a connection a request; ratio of CPU to that with one worker",
-            [("workers", "workers", "d"), ("proxy µs", "proxy_us", ".1f"), ("ratio", "ratio", ".3f"),
-             ("min", "ratio_min", ".3f"), ("max", "ratio_max", ".3f"),
+            [("program", "program", ""), ("workers", "workers", "d"), ("proxy µs", "proxy_us", ".1f"),
+             ("ratio", "ratio", ".3f"), ("min", "ratio_min", ".3f"), ("max", "ratio_max", ".3f"),
              ("handshakes/s", "requests_per_second", ".0f"), ("p99 ms", "p99_ms", ".2f")], rows)
+
+
+def _apart(rounds, program, n):
+    """What @program pays for @n at work, to what nginx does in the same round: median and extremes."""
+    def dearer(one, which):
+        return one[f"{which}-handshakes-{n}"]["proxy_us"] / one[f"{which}-handshakes-1"]["proxy_us"]
+
+    ratios = [dearer(one, program) / dearer(one, "nginx") for one in rounds]
+    return median(ratios), min(ratios), max(ratios)

@@ -20,8 +20,8 @@ COLUMNS = {
                    "when each holder is interrupted>": "waited_interrupted", "decisions/s>": "decisions_per_second"},
     "tls-connections": {"idle TLS connections>": "idle", "bytes each>": "bytes_per_idle"},
     "http2-connections": {"over": "over", "idle HTTP/2 connections>": "idle", "bytes each>": "bytes_per_idle"},
-    "tls-handshakes": {"workers>": "workers", "proxy, µs a handshake>": "proxy_us", "ratio>": "ratio", "(min..max)>": None,
-                       "handshakes/s>": "requests_per_second", "p99, ms>": "p99_ms"},
+    "tls-handshakes": {"program": "program", "workers or processes>": "workers", "proxy, µs a handshake>": "proxy_us",
+                       "ratio>": "ratio", "(min..max)>": None, "handshakes/s>": "requests_per_second", "p99, ms>": "p99_ms"},
 }
 WORDS = {
     "connections": ("Connections", "Idle keep-alive connections beside a load; bytes of each beyond what the kernel takes,"
@@ -40,7 +40,8 @@ WORDS = {
     "http2-connections": ("Idle HTTP/2 connections", "Each has asked 20 times at once, and waits; bytes beyond what the"
                           " kernel takes."),
     "tls-handshakes": ("Handshakes and workers", "A TLS connection a request, with a full handshake (ECDSA on P-256) and a 429;"
-                       " ratio of the proxy's CPU to that with one worker."),
+                       " ratio of the proxy's CPU to that with one. The processes of nginx share nothing: what a second one costs"
+                       " there is the price of the machine, on whose processors the load runs too."),
 }
 SHARES = ("waited", "waited_interrupted")
 WHOLE = ("idle", "keys", "routes", "limits", "workers", "cores", "threads", "memory_mib")
