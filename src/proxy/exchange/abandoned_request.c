@@ -96,8 +96,8 @@ static struct abandoned_request *abandoned_request_of(struct upstream_user *user
     return CONTAINER_OF(user, struct abandoned_request, user);
 }
 
-/* The connection is lost. Where that tells of the client alone, which has ended the connection or cut
- * its request, the server may work on: the slots stay until the timeout. */
+/* The connection is lost. Where that tells of the client alone, which has ended the connection or
+ * cut its request, the server may work on: the slots stay until the timeout. */
 static void lose(struct abandoned_request *abandoned)
 {
     struct upstream *upstream = abandoned->upstream;
