@@ -370,6 +370,35 @@ def test_who_waits_in_vain_for_memory_gets_503(start, start_upstream):
     assert metric(proxy, 'buffer_refused_total{reason="full"}') == 1
 
 
+# --- who made a server close without an answer ---
+
+
+@pytest.mark.parametrize("settles, is_slow, statuses", [
+    ("charge_on: [2xx]", True, [502] * 2 + [429] * 2),
+    ("refund_on: [5xx]", True, [502] * 2 + [429] * 2),
+    ("charge_on: [2xx]", False, [502] * 4),
+])
+def test_a_slow_upload_that_a_server_does_not_answer_is_charged_and_ejects_nobody(
+        start, start_upstream, settles, is_slow, statuses):
+    """As Go does behind its WriteTimeout, which counts from the head: the whole body has been used."""
+    def close(peer, request):
+        peer.read_body(request)
+        peer.close()
+
+    upstream = start_upstream(close, reads_body=False)
+    proxy = start(policy(upstream, buffer="off, eject: {failures: 2, for: 1h, max: 1h}",
+                         limits=f"few: {{key: client.ip, algorithm: fixed_window, rate: 2/d, {settles}}}"))
+    seen = []
+    for _ in statuses:
+        with proxy.send(head(1000) + bytes(500)) as client:
+            if is_slow:
+                time.sleep(1.2)  # a second is what counts
+            client.send(bytes(500))
+            seen.append(client.read().status)
+    assert seen == statuses
+    assert proxy.stderr().count('msg="server is down') == (not is_slow)
+
+
 # --- the rest of life ---
 
 

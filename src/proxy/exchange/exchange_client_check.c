@@ -79,13 +79,9 @@ struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
 bool exchange_has_delayed_server(const struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
-    uint64_t delay_us = 0;
-    if (exchange->is_response_started) {
-        delay_us = min_rate_total_us(&exchange->response_min_rate, now_us);
-    } else if (!exchange->is_request_sent) {
-        delay_us = min_rate_total_us(&exchange->request_min_rate, now_us);
-    }
-    return delay_us >= CLIENT_DELAY_US;
+    return min_rate_total_us(&exchange->request_min_rate, now_us) +
+               min_rate_total_us(&exchange->response_min_rate, now_us) >=
+           CLIENT_DELAY_US;
 }
 
 static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t now_us)

@@ -394,7 +394,7 @@ static bool may_repeat(const struct exchange *exchange)
 static bool was_given_up(const struct exchange *exchange)
 {
     return exchange_has_delayed_server(exchange) &&
-           !(exchange->is_server_http2 && may_repeat(exchange));
+           !((exchange->is_server_http2 || exchange->is_request_sent) && may_repeat(exchange));
 }
 
 /* Why the connection was lost, and what that says of its server. */
@@ -445,7 +445,11 @@ void exchange_on_lost(struct upstream_user *user)
     struct upstream_choice *choice = &exchange->choice;
     if (was_given_up(exchange)) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
-        exchange_fail(exchange, 408, GIVEN_UP);
+        if (exchange->is_request_sent && !exchange->is_response_started) {
+            exchange_fail_refused(exchange, GIVEN_UP); /* the server may have done all of it */
+        } else {
+            exchange_fail(exchange, 408, GIVEN_UP);
+        }
         return;
     }
     if (!exchange->has_upstream_answered && may_repeat(exchange) &&
