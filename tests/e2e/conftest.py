@@ -11,6 +11,7 @@ from harness import bans, program, redis_tls
 from harness.ports import free_port
 from harness.cluster import Cluster
 from harness.http2 import Http2Client
+from harness.http2_server import Http2Server
 from harness.redis import SERVER, Redis
 from harness.sentinel import DOWN_AFTER_MS, Sentinel, Watched
 from harness.upstream import Upstream
@@ -46,11 +47,11 @@ def _stop_all(things):
         raise failures[0]
 
 
-def _upstreams():
+def _upstreams(kind=Upstream):
     upstreams = []
 
     def start(*args, **kwargs):
-        upstreams.append(Upstream(*args, **kwargs))
+        upstreams.append(kind(*args, **kwargs))
         return upstreams[-1]
 
     yield start
@@ -81,6 +82,11 @@ def seed():
 @pytest.fixture
 def start_upstream():
     yield from _upstreams()
+
+
+@pytest.fixture
+def start_http2_server():
+    yield from _upstreams(Http2Server)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from harness import program
 from harness.admin import addresses
 from harness.client import Client
-from harness.http2_server import Http2Server
 from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
@@ -143,26 +142,12 @@ def test_a_call_that_goes_on_slowly_frees_its_server_of_http_1_1(start, start_up
 ANSWER = [("content-type", "application/grpc")]
 
 
-@pytest.fixture(name="start_server")
-def a_server():
-    servers = []
-
-    def begin(*args, **kwargs):
-        servers.append(Http2Server(*args, **kwargs))
-        return servers[-1]
-
-    yield begin
-    for server in servers:
-        server.stop()
-        assert not server.failures, server.failures
-
-
 def calls(server, buffer, top=""):
     return f"{LISTEN}{top}upstreams: {{api: {{servers: '{server.url}', buffer: {buffer}}}}}\nroutes: [{{upstream: api}}]\n"
 
 
-def test_a_server_is_chosen_with_the_first_message(start, start_server, connect):
-    server = start_server()
+def test_a_server_is_chosen_with_the_first_message(start, start_http2_server, connect):
+    server = start_http2_server()
     proxy = start(calls(server, "{wait: 1m}"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
@@ -178,8 +163,8 @@ def test_a_server_is_chosen_with_the_first_message(start, start_server, connect)
     assert client.answer(stream).status == 200 and call.body == 2 * MESSAGE
 
 
-def test_of_a_long_message_the_size_of_the_buffer_is_awaited(start, start_server, connect):
-    server = start_server()
+def test_of_a_long_message_the_size_of_the_buffer_is_awaited(start, start_http2_server, connect):
+    server = start_http2_server()
     client = connect(start(calls(server, "{size: 1KiB, wait: 1m}")))
     stream = client.begin(ends=False, **CALL)
     client.data(stream, b"\0\0\0\x20\0" + b"x" * 1024)
@@ -188,8 +173,8 @@ def test_of_a_long_message_the_size_of_the_buffer_is_awaited(start, start_server
     assert client.answer(stream).status == 200
 
 
-def test_who_begins_a_message_ends_it(start, start_server, connect):
-    server = start_server()
+def test_who_begins_a_message_ends_it(start, start_http2_server, connect):
+    server = start_http2_server()
     proxy = start(calls(server, "{wait: 20ms}"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
@@ -199,8 +184,8 @@ def test_who_begins_a_message_ends_it(start, start_server, connect):
     until(lambda: server.last.reset == "CANCEL", "the server to be told")
 
 
-def test_a_later_message_that_begins_ends_as_well(start, start_server, connect):
-    server = start_server(on_head=lambda peer, request: peer.head(request.stream, fields=ANSWER))
+def test_a_later_message_that_begins_ends_as_well(start, start_http2_server, connect):
+    server = start_http2_server(on_head=lambda peer, request: peer.head(request.stream, fields=ANSWER))
     proxy = start(calls(server, "{wait: 20ms}"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
@@ -209,9 +194,9 @@ def test_a_later_message_that_begins_ends_as_well(start, start_server, connect):
     assert proxy.log_lines(1)[0]["fault"] == "the request's body came too slowly for a server to wait for it"
 
 
-def test_a_call_without_a_message_holds_a_server_for_a_moment(start, start_server, connect):
+def test_a_call_without_a_message_holds_a_server_for_a_moment(start, start_http2_server, connect):
     """A handler may wait for that message, in a thread of its own."""
-    server = start_server()
+    server = start_http2_server()
     proxy = start(calls(server, "{wait: 20ms}"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
@@ -222,14 +207,14 @@ def test_a_call_without_a_message_holds_a_server_for_a_moment(start, start_serve
 
 
 @pytest.mark.parametrize("buffer, n_answered", [("{wait: 20ms}", 1), ("off", 0), ("{wait: 20ms, min_upload: off}", 0)])
-def test_a_call_without_a_message_lasts(start, start_server, connect, buffer, n_answered):
+def test_a_call_without_a_message_lasts(start, start_http2_server, connect, buffer, n_answered):
     """Where its server speaks first, or the policy says so."""
     def on_head(peer, request):
         if n_answered:
             peer.head(request.stream, fields=ANSWER)
             peer.data(request.stream, MESSAGE)
 
-    server = start_server(on_head=on_head, behave=lambda peer, request: peer.data(request.stream, b"", ends=True)
+    server = start_http2_server(on_head=on_head, behave=lambda peer, request: peer.data(request.stream, b"", ends=True)
                           if n_answered else peer.answer(request.stream))
     client = connect(start(calls(server, buffer)))
     stream = client.begin(ends=False, **CALL)
@@ -241,8 +226,8 @@ def test_a_call_without_a_message_lasts(start, start_server, connect, buffer, n_
     assert client.answer(stream).status == 200 and not answer.reset
 
 
-def test_a_call_that_waits_for_its_first_message_gives_way(start, start_server, connect):
-    proxy = start(calls(start_server(), "{wait: 1m}", "workers: 1\nmax: {connections: 16}\n"))
+def test_a_call_that_waits_for_its_first_message_gives_way(start, start_http2_server, connect):
+    proxy = start(calls(start_http2_server(), "{wait: 1m}", "workers: 1\nmax: {connections: 16}\n"))
     held = [connect(proxy) for _ in range(16)]
     for client in held:
         client.begin(ends=False, **CALL)

@@ -13,7 +13,6 @@ from hyperframe.frame import GoAwayFrame, HeadersFrame, WindowUpdateFrame
 from harness import admin
 from harness.client import Client
 from harness.http2 import Http2Client
-from harness.http2_server import Http2Server
 from harness.nginx import Nginx
 from harness.ports import free_port
 from harness.upstream import Upstream
@@ -23,20 +22,6 @@ LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\nadmin: {li
 SIZES = [0, 1, 10, 3000, 9000]
 MORE_SIZES = [20_000, 60_000]  # than the window of a stream has
 N_CLIENTS, N_EACH = 8, 25
-
-
-@pytest.fixture(name="start_server")
-def a_server():
-    servers = []
-
-    def begin(*args, **kwargs):
-        servers.append(Http2Server(*args, **kwargs))
-        return servers[-1]
-
-    yield begin
-    for server in servers:
-        server.stop()
-        assert not server.failures, server.failures
 
 
 def policy(*urls, more="", routes="[{upstream: api}]", **sections):
@@ -90,7 +75,7 @@ def assert_all_done_once(bodies, answers, done):
     assert done == dict.fromkeys(bodies, 1)
 
 
-def test_no_request_is_lost_or_done_twice_at_goaway(start, start_server, seed):
+def test_no_request_is_lost_or_done_twice_at_goaway(start, start_http2_server, seed):
     """The server takes 20 requests of a connection and names the last at once, as nginx does."""
     done = collections.Counter()
 
@@ -104,7 +89,7 @@ def test_no_request_is_lost_or_done_twice_at_goaway(start, start_server, seed):
             time.sleep(0.001)
             peer.answer(request.stream, digest(request.body))
 
-    server = start_server(behave, on_head)
+    server = start_http2_server(behave, on_head)
     proxy = start(policy(server.url))
     assert_all_done_once(*post_many(proxy, seed), done)
     assert len(server.peers) >= N_CLIENTS * N_EACH // 20 and len(server.requests) > N_CLIENTS * N_EACH
@@ -150,8 +135,8 @@ def go_away(peer):
     peer.send(GoAwayFrame(0, last_stream_id=0))
 
 
-def test_trailers_and_an_expectation_are_sent_again(start, start_server):
-    server = start_server(decline_first)
+def test_trailers_and_an_expectation_are_sent_again(start, start_http2_server):
+    server = start_http2_server(decline_first)
     proxy = start(policy(server.url, more=", request_trailers: true"))
     with Http2Client(proxy.address) as client:
         stream = client.begin(method="POST", more=[("expect", "100-continue"), ("content-length", "6")], ends=False)
@@ -166,8 +151,8 @@ def test_trailers_and_an_expectation_are_sent_again(start, start_server):
     assert first.fields == second.fields and second.get("content-length") == "6" and second.get("expect")
 
 
-def test_a_request_that_is_sent_again_is_charged_once(start, start_server):
-    server = start_server(lambda peer, request: request.path == "/first" and go_away(peer) if peer.number == 1 else
+def test_a_request_that_is_sent_again_is_charged_once(start, start_http2_server):
+    server = start_http2_server(lambda peer, request: request.path == "/first" and go_away(peer) if peer.number == 1 else
                           peer.answer(request.stream))
     proxy = start(policy(server.url, limits="{few: {key: client.ip, algorithm: fixed_window, rate: 10/day}}",
                          routes="[{limits: [few], upstream: api}]"))
@@ -178,8 +163,8 @@ def test_a_request_that_is_sent_again_is_charged_once(start, start_server):
     assert (line["status"], line["in"]) == ("200", "3")
 
 
-def test_a_slow_upload_goes_on_after_goaway(start, start_server):
-    server = start_server(decline_first)
+def test_a_slow_upload_goes_on_after_goaway(start, start_http2_server):
+    server = start_http2_server(decline_first)
     proxy = start(policy(server.url))
     with Client(proxy.address) as client:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc")
@@ -194,9 +179,9 @@ def test_a_slow_upload_goes_on_after_goaway(start, start_server):
     assert buffered_bytes(proxy) == 0
 
 
-def test_a_long_upload_goes_on_after_goaway_while_its_first_window_is_open(start, start_server):
+def test_a_long_upload_goes_on_after_goaway_while_its_first_window_is_open(start, start_http2_server):
     body = random.Random(1).randbytes(300_000)
-    server = start_server(decline_first, settings={})
+    server = start_http2_server(decline_first, settings={})
     proxy = start(policy(server.url))
     with Client(proxy.address) as client:
         thread = threading.Thread(target=client.send, args=(
@@ -213,9 +198,9 @@ def test_a_long_upload_goes_on_after_goaway_while_its_first_window_is_open(start
 
 
 @pytest.mark.parametrize("n_bytes", [100, 20_000, 65_536])
-def test_a_body_that_was_buffered_for_either_version_is_sent_again(start, start_server, n_bytes):
+def test_a_body_that_was_buffered_for_either_version_is_sent_again(start, start_http2_server, n_bytes):
     body = random.Random(1).randbytes(n_bytes)
-    server = start_server(decline_first)
+    server = start_http2_server(decline_first)
     proxy = start(policy(server.url, f"http://127.0.0.1:{free_port()}"))
     with Client(proxy.address) as client:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s" % (n_bytes, body[:50]))
@@ -229,10 +214,10 @@ def test_a_body_that_was_buffered_for_either_version_is_sent_again(start, start_
     assert buffered_bytes(proxy) == 0
 
 
-def test_the_next_server_may_speak_http_1_1(start, start_server):
+def test_the_next_server_may_speak_http_1_1(start, start_http2_server):
     old = Upstream(lambda peer, request: peer.send(
         b"HTTP/1.1 200 OK\r\nContent-Length: 64\r\n\r\n" + digest(request.body)))
-    server = start_server(lambda peer, _request: go_away(peer))
+    server = start_http2_server(lambda peer, _request: go_away(peer))
     proxy = start(policy(server.url, old.url))
     try:
         for _ in range(4):
@@ -249,8 +234,8 @@ def test_the_next_server_may_speak_http_1_1(start, start_server):
 
 
 @pytest.mark.parametrize("more", ["", ", buffer: off"])
-def test_a_client_that_leaves_at_the_second_server_is_let_go(start, start_server, more):
-    server = start_server(lambda peer, request: None)
+def test_a_client_that_leaves_at_the_second_server_is_let_go(start, start_http2_server, more):
+    server = start_http2_server(lambda peer, request: None)
     proxy = start(policy(server.url, routes="[{upstream: api%s}]" % more))
     with Http2Client(proxy.address) as client:
         stream = client.begin(method="POST", ends=False)
@@ -263,7 +248,7 @@ def test_a_client_that_leaves_at_the_second_server_is_let_go(start, start_server
     assert buffered_bytes(proxy) == 0
 
 
-def test_what_the_server_has_begun_with_is_not_sent_again(start, start_server):
+def test_what_the_server_has_begun_with_is_not_sent_again(start, start_http2_server):
     """By a WINDOW_UPDATE, an interim head, or an end that is no refusal."""
     def behave(peer, request):
         if request.path == "/window":
@@ -278,7 +263,7 @@ def test_what_the_server_has_begun_with_is_not_sent_again(start, start_server):
             peer.send(GoAwayFrame(0, last_stream_id=request.stream))
             peer.close()
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server.url))
     for n, path in enumerate(["/window", "/interim", "/reset", "/close"], 1):
         with Client(proxy.address) as client:

@@ -7,24 +7,9 @@ from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpd
 
 from harness.client import Client
 from harness.http2 import NAMES
-from harness.http2_server import Http2Server
 from harness.wait import until
 
 BEHIND = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\ntrusted_proxies: [127.0.0.1]\n"
-
-
-@pytest.fixture(name="start_server")
-def a_server():
-    servers = []
-
-    def begin(*args, **kwargs):
-        servers.append(Http2Server(*args, **kwargs))
-        return servers[-1]
-
-    yield begin
-    for server in servers:
-        server.stop()
-        assert not server.failures, server.failures
 
 
 def policy(*servers, more="", routes="[{upstream: api}]", **sections):
@@ -80,8 +65,8 @@ def statuses(client, streams):
 
 
 @pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", "PROTOCOL_ERROR", "INTERNAL_ERROR"])
-def test_who_ends_a_shared_connection_gets_one_of_its_own(start, start_server, connect, code):
-    server = start_server(**fall_over(code))
+def test_who_ends_a_shared_connection_gets_one_of_its_own(start, start_http2_server, connect, code):
+    server = start_http2_server(**fall_over(code))
     proxy = start(policy(server))
     client = connect(proxy)
     others = begin_slow(client)
@@ -101,9 +86,9 @@ def test_who_ends_a_shared_connection_gets_one_of_its_own(start, start_server, c
     assert server.requests[-2].peer is not shared and server.requests[-1].peer is shared
 
 
-def test_who_ends_a_shared_connection_by_small_pieces_gets_one_of_its_own(start, start_server, connect):
+def test_who_ends_a_shared_connection_by_small_pieces_gets_one_of_its_own(start, start_http2_server, connect):
     """Tomcat ends a connection on which DATA comes in pieces of a byte."""
-    server = start_server(never)
+    server = start_http2_server(never)
     server.on_data = lambda peer, frame: len(frame.data) == 1 and end_with(peer, "ENHANCE_YOUR_CALM")
     client = connect(start(policy(server)))
 
@@ -126,7 +111,7 @@ def test_who_ends_a_shared_connection_by_small_pieces_gets_one_of_its_own(start,
 
 @pytest.mark.parametrize("code", ["PROTOCOL_ERROR", None])
 @pytest.mark.parametrize("own", [9, 1])
-def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start_server, connect, code, own):
+def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start_http2_server, connect, code, own):
     """nginx ends a connection on which trailers come. Also the client's own other requests go on."""
     def behave(peer, request):
         if request.trailers is not None:
@@ -134,7 +119,7 @@ def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start
         elif request.path != "/slow":
             peer.answer(request.stream)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server, more="" if code is None else EJECT))
     client = connect(proxy)
     others = begin_slow(client)
@@ -151,9 +136,9 @@ def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start
     assert code is None or DOWN not in proxy.stderr()
 
 
-def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(start, start_server, connect):
+def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(start, start_http2_server, connect):
     """It may have been the cause."""
-    server = start_server(lambda peer, request: peer.number == 1 or peer.answer(request.stream))
+    server = start_http2_server(lambda peer, request: peer.number == 1 or peer.answer(request.stream))
     client = connect(start(policy(server)))
     streams = [client.begin(path=f"/{i}", more=of(i)) for i in range(3)]
     server.wait_for(3)
@@ -162,15 +147,15 @@ def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(
     assert len({request.peer for request in server.requests}) == 4
 
 
-def test_who_ends_a_connection_that_is_its_own_is_not_tried_again(start, start_server):
-    servers = [start_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(3)]
+def test_who_ends_a_connection_that_is_its_own_is_not_tried_again(start, start_http2_server):
+    servers = [start_http2_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(3)]
     proxy = start(policy(*servers))
     assert proxy.ask("GET", "/bad", of(9)).status == 502
     assert sum(len(server.requests) for server in servers) == 1
 
 
-def test_the_end_of_a_connection_is_one_failure(start, start_server, connect):
-    servers = [start_server(behave=never) for _ in range(2)]
+def test_the_end_of_a_connection_is_one_failure(start, start_http2_server, connect):
+    servers = [start_http2_server(behave=never) for _ in range(2)]
     proxy = start(policy(*servers, more=", eject: {failures: 2, for: 1m}"))
     client = connect(proxy)
     for _ in range(2):
@@ -190,8 +175,8 @@ LIMITED = {"routes": "[{upstream: api, limits: [a]}]",
            "limits": "{a: {key: client.ip, algorithm: fixed_window, rate: 3/d, refund_on: [server_failed, 5xx]}}"}
 
 
-def test_what_a_request_does_to_its_connection_is_charged_and_no_failure(start, start_server):
-    servers = [start_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(2)]
+def test_what_a_request_does_to_its_connection_is_charged_and_no_failure(start, start_http2_server):
+    servers = [start_http2_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT, **LIMITED))
     assert [proxy.ask("POST", "/bad", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
     assert DOWN not in proxy.stderr()
@@ -224,17 +209,17 @@ def begin_and_end(client, server, address, more=(LONG,), begins=False):
     ("INTERNAL_ERROR", (LONG,), "charge_on: [2xx]"),
     (None, (), "refund_on: [server_failed, 5xx]"),
 ], ids=["own", "shared", "error", "silent"])
-def test_who_ends_its_own_connection_is_charged_for_all_on_it(start, start_server, connect, code, more, rule):
+def test_who_ends_its_own_connection_is_charged_for_all_on_it(start, start_http2_server, connect, code, more, rule):
     """However old they are: the server has acted on them."""
-    server = start_server(**fall_over(code))
+    server = start_http2_server(**fall_over(code))
     client = connect(start(policy(server, **limited(rule))))
     streams = begin_and_end(client, server, 9, more)
     assert statuses(client, streams) == [502] * 3
     assert client.ask(path="/quick", more=of(9)).status == 429
 
 
-def test_who_ends_its_own_connection_is_charged_for_answers_that_had_begun(start, start_server, connect):
-    server = start_server(**fall_over("ENHANCE_YOUR_CALM"))
+def test_who_ends_its_own_connection_is_charged_for_answers_that_had_begun(start, start_http2_server, connect):
+    server = start_http2_server(**fall_over("ENHANCE_YOUR_CALM"))
     client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
     streams = begin_and_end(client, server, 9, begins=True)
     client.read_until(lambda: all(client.answer_of(stream).reset for stream in streams))
@@ -242,8 +227,8 @@ def test_who_ends_its_own_connection_is_charged_for_answers_that_had_begun(start
 
 
 @pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", None])
-def test_what_a_client_has_ended_with_its_connection_is_not_tried_again(start, start_server, connect, code):
-    server = start_server(**fall_over(code))
+def test_what_a_client_has_ended_with_its_connection_is_not_tried_again(start, start_http2_server, connect, code):
+    server = start_http2_server(**fall_over(code))
     client = connect(start(policy(server, more=", retries: 3")))
     assert client.ask(path="/quick", more=of(9, LONG)).status == 200  # on a kept connection the same server is next
     stream = client.begin(path="/slow", more=of(9, LONG))
@@ -257,16 +242,16 @@ def test_what_a_client_has_ended_with_its_connection_is_not_tried_again(start, s
     (1, "ENHANCE_YOUR_CALM", ()),  # another client
     (9, "NO_ERROR", (LONG,)),      # the server ends it in order
 ], ids=["another", "in_order"])
-def test_who_did_not_end_a_connection_gets_back_what_is_old(start, start_server, connect, address, code, more):
-    server = start_server(**fall_over(code))
+def test_who_did_not_end_a_connection_gets_back_what_is_old(start, start_http2_server, connect, address, code, more):
+    server = start_http2_server(**fall_over(code))
     client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
     streams = begin_and_end(client, server, address, more)
     assert statuses(client, streams) == [502] * 3
     assert client.ask(path="/quick", more=of(address)).status == 200
 
 
-def test_clients_behind_a_proxy_that_names_none_are_not_one(start, start_server, connect):
-    server = start_server(**fall_over("ENHANCE_YOUR_CALM"))
+def test_clients_behind_a_proxy_that_names_none_are_not_one(start, start_http2_server, connect):
+    server = start_http2_server(**fall_over("ENHANCE_YOUR_CALM"))
     client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
     streams = [client.begin(path="/slow", method="POST") for _ in range(3)]
     wait_until_old(server, 3)
@@ -277,25 +262,25 @@ def test_clients_behind_a_proxy_that_names_none_are_not_one(start, start_server,
 
 @pytest.mark.parametrize("code", ["PROTOCOL_ERROR", "COMPRESSION_ERROR", "ENHANCE_YOUR_CALM", "FRAME_SIZE_ERROR",
                                   "CANCEL", "HTTP_1_1_REQUIRED"])
-def test_a_reset_for_what_a_request_says_is_its_answer(start, start_server, code):
-    servers = [start_server(lambda peer, request: peer.reset(request.stream, code)) for _ in range(2)]
+def test_a_reset_for_what_a_request_says_is_its_answer(start, start_http2_server, code):
+    servers = [start_http2_server(lambda peer, request: peer.reset(request.stream, code)) for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT, **LIMITED))
     assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
     assert sum(len(server.requests) for server in servers) == 3
     assert DOWN not in proxy.stderr()
 
 
-def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_server):
-    servers = [start_server(lambda peer, request: peer.answer(request.stream, fields=[("x-echo", "a\x01")]))
+def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_http2_server):
+    servers = [start_http2_server(lambda peer, request: peer.answer(request.stream, fields=[("x-echo", "a\x01")]))
                for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT))
     assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502] * 4
     assert DOWN not in proxy.stderr()
 
 
-def test_a_long_head_goes_on_a_connection_of_its_client(start, start_server, connect):
+def test_a_long_head_goes_on_a_connection_of_its_client(start, start_http2_server, connect):
     """Servers end the whole connection for a head that is longer than they take."""
-    server = start_server()
+    server = start_http2_server()
     client = connect(start(policy(server)))
     long = ("x-long", "x" * 5000)
     assert [client.ask(more=of(*more)).status for more in ((1,), (1, long), (2, long), (1, long), (2,))] == [200] * 5
@@ -303,8 +288,8 @@ def test_a_long_head_goes_on_a_connection_of_its_client(start, start_server, con
     assert peers == [1, 2, 3, 2, 1]
 
 
-def test_few_connections_of_one_client_each_rest(start, start_server, connect):
-    server = start_server()
+def test_few_connections_of_one_client_each_rest(start, start_http2_server, connect):
+    server = start_http2_server()
     client = connect(start(policy(server)))
     for i in range(20):
         assert client.ask(more=of(i, ("x-long", "x" * 5000))).status == 200
@@ -312,9 +297,9 @@ def test_few_connections_of_one_client_each_rest(start, start_server, connect):
 
 
 @pytest.mark.parametrize("value", ["***", "!", "YQ==,*", "YQ=", "YR", "Y", "YWJj=", "a b", "YQ==YQ=="])
-def test_a_binary_field_that_is_no_base64_is_400(start, start_server, value):
+def test_a_binary_field_that_is_no_base64_is_400(start, start_http2_server, value):
     """C core takes it for a fault of the connection."""
-    servers = [start_server() for _ in range(2)]
+    servers = [start_http2_server() for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT))
     for name in ("X-Bin", "grpc-tags-bin"):
         for method in ("GET", "POST"):
@@ -323,8 +308,8 @@ def test_a_binary_field_that_is_no_base64_is_400(start, start_server, value):
     assert sum(len(server.requests) for server in servers) == 1
 
 
-def test_members_of_a_binary_field_are_fields(start, start_server):
-    server = start_server()
+def test_members_of_a_binary_field_are_fields(start, start_http2_server):
+    server = start_http2_server()
     value = "YQ, YWI=,,YWJj,+/+/"
     assert start(policy(server)).ask("GET", "/", of(1, ("X-Bin", value), ("Y-Bin", ""))).status == 200
     fields = [field for field in server.last.fields if field[0].endswith("-bin")]
@@ -336,9 +321,9 @@ SECRET = "[{upstream: api, request: {set: {X-Secret: s}}}]"
 
 @pytest.mark.parametrize("headers", [20, 100, 256])
 @pytest.mark.parametrize("lines", [("X-Bin",), ("X-Bin", "Y-Bin", "Z-Bin")])
-def test_members_count_as_fields_and_leave_none_out(start, start_server, lines, headers):
+def test_members_count_as_fields_and_leave_none_out(start, start_http2_server, lines, headers):
     """Else they would fill the room that a request has, and what sluice adds to it would be missing."""
-    server = start_server()
+    server = start_http2_server()
     proxy = start(policy(server, routes=SECRET, max=f"{{head: 64KiB, headers: {headers}}}"))
     assert proxy.ask("GET", "/", of(1)).status == 200
     others = sorted(name for name, _ in server.last.fields)
@@ -356,8 +341,8 @@ def test_members_count_as_fields_and_leave_none_out(start, start_server, lines, 
             assert len(names) - len(others) == n and "x-secret" in others
 
 
-def test_a_head_above_what_the_server_takes_is_431(start, start_server):
-    server = start_server(settings={SettingsFrame.MAX_HEADER_LIST_SIZE: 1500})
+def test_a_head_above_what_the_server_takes_is_431(start, start_http2_server):
+    server = start_http2_server(settings={SettingsFrame.MAX_HEADER_LIST_SIZE: 1500})
     proxy = start(policy(server, more=EJECT))
     assert proxy.ask("GET", "/", of(1)).status == 200  # its SETTINGS have come
     for body in (None, b"body"):
@@ -367,8 +352,8 @@ def test_a_head_above_what_the_server_takes_is_431(start, start_server):
 
 
 @pytest.mark.parametrize("request_head", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \r\n\r\n"])
-def test_a_request_without_a_host_names_the_server(start, start_server, request_head):
-    server = start_server()
+def test_a_request_without_a_host_names_the_server(start, start_http2_server, request_head):
+    server = start_http2_server()
     proxy = start(policy(server))
     with proxy.send(request_head) as client:
         assert client.read().status == 200
@@ -400,8 +385,8 @@ def read_at_once(server):
     return server
 
 
-def test_uploads_that_are_not_read_leave_room_for_others(start, start_server):
-    server = read_at_once(start_server(grants=False, settings={}))
+def test_uploads_that_are_not_read_leave_room_for_others(start, start_http2_server):
+    server = read_at_once(start_http2_server(grants=False, settings={}))
     proxy = start(policy(server, more=", timeout: {response: 5s}"))
     for _ in range(3):
         assert proxy.ask("POST", "/", of(1), b"x" * 20000).status == 200
@@ -415,8 +400,8 @@ def test_uploads_that_are_not_read_leave_room_for_others(start, start_server):
         client.close()
 
 
-def test_a_connection_whose_window_stays_closed_takes_no_more_bodies(start, start_server):
-    server = start_server(behave=lambda peer, request: request.path == "/hog" or peer.answer(request.stream),
+def test_a_connection_whose_window_stays_closed_takes_no_more_bodies(start, start_http2_server):
+    server = start_http2_server(behave=lambda peer, request: request.path == "/hog" or peer.answer(request.stream),
                           grants=False, settings={})
     proxy = start(policy(server, more=EJECT + ", timeout: {response: 1s}"))
     hogs = [hog(proxy, i) for i in range(2, 6)]

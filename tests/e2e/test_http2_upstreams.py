@@ -8,27 +8,12 @@ import pytest
 from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.client import Client
-from harness.http2_server import Http2Server
 from harness.message import Cut
 from harness.ports import free_port
 from harness.wait import until
 
 LISTEN = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\n"
 MIB = 1 << 20
-
-
-@pytest.fixture(name="start_server")
-def a_server():
-    servers = []
-
-    def begin(*args, **kwargs):
-        servers.append(Http2Server(*args, **kwargs))
-        return servers[-1]
-
-    yield begin
-    for server in servers:
-        server.stop()
-        assert not server.failures, server.failures
 
 
 def policy(*servers, more="", **sections):
@@ -45,8 +30,8 @@ def never(_peer, _request):
     """No answer."""
 
 
-def test_a_request_by_http_1_1_comes_as_fields(start, start_server):
-    server = start_server()
+def test_a_request_by_http_1_1_comes_as_fields(start, start_http2_server):
+    server = start_http2_server()
     proxy = start(policy(server))
     answer = proxy.ask("POST", "/a?b", [("X-Name", "Value  x"), ("TE", "trailers"), ("Connection", "x-hop"),
                                        ("X-Hop", "1"), ("Cookie", "a=b")], b"body")
@@ -61,8 +46,8 @@ def test_a_request_by_http_1_1_comes_as_fields(start, start_server):
     assert all(name == name.lower() for name, _ in server.last.fields)
 
 
-def test_the_same_request_by_either_version_comes_the_same(start, start_server, connect):
-    server = start_server()
+def test_the_same_request_by_either_version_comes_the_same(start, start_http2_server, connect):
+    server = start_http2_server()
     proxy = start(policy(server))
     more = [("accept", "x/y"), ("x-a", "b, c"), ("user-agent", "t")]
     assert proxy.ask("PUT", "/p?q=%20", [("Host", "a.test"), *more], b"12345").status == 200
@@ -73,8 +58,8 @@ def test_the_same_request_by_either_version_comes_the_same(start, start_server, 
     assert first == second and server.requests[0].body == server.requests[1].body
 
 
-def test_requests_at_a_time_share_a_connection(start, start_server, connect):
-    server = start_server(behave=never)
+def test_requests_at_a_time_share_a_connection(start, start_http2_server, connect):
+    server = start_http2_server(behave=never)
     proxy = start(policy(server))
     client = connect(proxy)
     streams = [client.begin(path=f"/{i}") for i in range(30)]
@@ -87,8 +72,8 @@ def test_requests_at_a_time_share_a_connection(start, start_server, connect):
     assert all((line["upstream"], line["server_http"]) == (server.url, "2") for line in proxy.log_lines(30))
 
 
-def test_the_streams_that_the_server_grants_are_kept_to(start, start_server, connect):
-    server = start_server(behave=never, settings={SettingsFrame.MAX_CONCURRENT_STREAMS: 2})
+def test_the_streams_that_the_server_grants_are_kept_to(start, start_http2_server, connect):
+    server = start_http2_server(behave=never, settings={SettingsFrame.MAX_CONCURRENT_STREAMS: 2})
     proxy = start(policy(server))
     client = connect(proxy)
     first = client.begin()
@@ -102,8 +87,8 @@ def test_the_streams_that_the_server_grants_are_kept_to(start, start_server, con
     assert all(client.answer(stream).status == 200 for stream in streams)
 
 
-def test_a_stream_above_goaway_is_asked_again_whatever_its_method(start, start_server, connect):
-    server = start_server(behave=never)
+def test_a_stream_above_goaway_is_asked_again_whatever_its_method(start, start_http2_server, connect):
+    server = start_http2_server(behave=never)
     proxy = start(policy(server))
     client = connect(proxy)
     kept, lost = client.begin(method="POST"), None
@@ -120,42 +105,42 @@ def test_a_stream_above_goaway_is_asked_again_whatever_its_method(start, start_s
     until(lambda: peer.is_closed, "the first connection to end")
 
 
-def test_a_refused_stream_is_asked_again_on_another_connection(start, start_server):
+def test_a_refused_stream_is_asked_again_on_another_connection(start, start_http2_server):
     def behave(peer, request):
         if peer.number == 1 and request.path == "/again":
             peer.reset(request.stream, "REFUSED_STREAM")
         else:
             peer.answer(request.stream)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server))
     assert proxy.ask().status == 200
     assert proxy.ask("DELETE", "/again").status == 200
     assert proxy.ask("POST", "/again", [("Content-Length", "0")]).status == 200
 
 
-def test_a_server_that_refuses_every_stream_is_given_up(start, start_server):
-    server = start_server(lambda peer, request: peer.reset(request.stream, "REFUSED_STREAM"))
+def test_a_server_that_refuses_every_stream_is_given_up(start, start_http2_server):
+    server = start_http2_server(lambda peer, request: peer.reset(request.stream, "REFUSED_STREAM"))
     assert start(policy(server)).ask("POST", "/", [("Content-Length", "0")]).status == 502
     assert len(server.requests) <= 4
 
 
 @pytest.mark.parametrize("code", ["CANCEL", "INTERNAL_ERROR", "PROTOCOL_ERROR", "NO_ERROR", "HTTP_1_1_REQUIRED"])
-def test_a_reset_before_the_head_is_502(start, start_server, code):
-    server = start_server(lambda peer, request: peer.reset(request.stream, code))
+def test_a_reset_before_the_head_is_502(start, start_http2_server, code):
+    server = start_http2_server(lambda peer, request: peer.reset(request.stream, code))
     proxy = start(policy(server))
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
     assert len(server.peers) == 1
 
 
-def test_a_reset_within_the_body_cuts_the_answer(start, start_server, connect):
+def test_a_reset_within_the_body_cuts_the_answer(start, start_http2_server, connect):
     def behave(peer, request):
         peer.head(request.stream)
         peer.data(request.stream, b"half")
         peer.reset(request.stream, "INTERNAL_ERROR")
 
-    proxy = start(policy(start_server(behave)))
+    proxy = start(policy(start_http2_server(behave)))
     client = connect(proxy)
     answer = client.answer(client.begin())
     assert answer.reset == "INTERNAL_ERROR" and not answer.is_ended
@@ -163,13 +148,13 @@ def test_a_reset_within_the_body_cuts_the_answer(start, start_server, connect):
         proxy.ask()
 
 
-def test_an_answer_before_the_end_of_the_request_is_whole(start, start_server, connect):
+def test_an_answer_before_the_end_of_the_request_is_whole(start, start_http2_server, connect):
     """The server has heard enough: it resets the stream without an error."""
     def on_head(peer, request):
         peer.answer(request.stream, b"enough", status=413)
         peer.reset(request.stream, "NO_ERROR")
 
-    server = start_server(behave=never, on_head=on_head)
+    server = start_http2_server(behave=never, on_head=on_head)
     proxy = start(policy(server))
     client = connect(proxy)
     stream = client.begin(method="POST", ends=False)
@@ -199,14 +184,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("lines", BAD.values(), ids=BAD.keys())
-def test_a_malformed_head_is_502_and_the_connection_goes_on(start, start_server, lines):
+def test_a_malformed_head_is_502_and_the_connection_goes_on(start, start_http2_server, lines):
     def behave(peer, request):
         if request.path == "/bad":
             peer.head(request.stream, more=lines)
         else:
             peer.answer(request.stream)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server))
     assert proxy.ask(path="/bad").status == 502
     assert proxy.ask().status == 200
@@ -215,12 +200,12 @@ def test_a_malformed_head_is_502_and_the_connection_goes_on(start, start_server,
 
 
 @pytest.mark.parametrize("length, body", [("5", b"abc"), ("2", b"abc"), ("3", b"")])
-def test_a_body_that_is_not_its_length_never_looks_whole(start, start_server, connect, length, body):
+def test_a_body_that_is_not_its_length_never_looks_whole(start, start_http2_server, connect, length, body):
     def behave(peer, request):
         peer.head(request.stream, fields=[("content-length", length)])
         peer.data(request.stream, body, ends=True)
 
-    proxy = start(policy(start_server(behave)))
+    proxy = start(policy(start_http2_server(behave)))
     client = connect(proxy)
     answer = client.answer(client.begin())
     assert answer.reset or answer.status == 502
@@ -233,8 +218,8 @@ def test_a_body_that_is_not_its_length_never_looks_whole(start, start_server, co
     b"\0\0\1\1\4\0\0\0\1\xff",  # a block that is no HPACK
     b"HTTP/1.1 200 OK\r\n\r\n",
 ], ids=["data", "settings", "idle", "hpack", "http/1.1"])
-def test_frames_that_break_a_rule_are_502(start, start_server, frames):
-    proxy = start(policy(start_server(lambda peer, request: peer.send_raw(frames))))
+def test_frames_that_break_a_rule_are_502(start, start_http2_server, frames):
+    proxy = start(policy(start_http2_server(lambda peer, request: peer.send_raw(frames))))
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
 
 
@@ -248,12 +233,12 @@ def test_a_server_of_http_1_1_is_502(start):
             server.close()
 
 
-def test_interim_heads_and_trailers_pass(start, start_server, connect):
+def test_interim_heads_and_trailers_pass(start, start_http2_server, connect):
     def behave(peer, request):
         peer.head(request.stream, 103, [("link", "</a>")])
         peer.answer(request.stream, b"body", trailers=[("x-sum", "1"), ("grpc-status", "0")])
 
-    proxy = start(policy(start_server(behave)))
+    proxy = start(policy(start_http2_server(behave)))
     client = connect(proxy)
     answer = client.answer(client.begin(more=[("te", "trailers")]))
     assert [dict(head)[":status"] for head in answer.heads] == ["103", "200"]
@@ -262,7 +247,7 @@ def test_interim_heads_and_trailers_pass(start, start_server, connect):
     assert answer.body == b"body" and answer.trailers is None
 
 
-def test_an_answer_to_head_and_answers_without_a_body(start, start_server, connect):
+def test_an_answer_to_head_and_answers_without_a_body(start, start_http2_server, connect):
     def behave(peer, request):
         if request.path == "/204":
             peer.head(request.stream, 204, ends=True)
@@ -271,7 +256,7 @@ def test_an_answer_to_head_and_answers_without_a_body(start, start_server, conne
         else:
             peer.head(request.stream, 200, [("content-length", "1000")], ends=True)
 
-    proxy = start(policy(start_server(behave)))
+    proxy = start(policy(start_http2_server(behave)))
     client = connect(proxy)
     assert client.ask(method="HEAD").fields["content-length"] == "1000"
     assert client.ask(path="/204").status == 204
@@ -280,11 +265,11 @@ def test_an_answer_to_head_and_answers_without_a_body(start, start_server, conne
     assert proxy.ask(path="/204").status == 204
 
 
-def test_long_heads_pass_up_to_max_head(start, start_server):
+def test_long_heads_pass_up_to_max_head(start, start_http2_server):
     def behave(peer, request):
         peer.answer(request.stream, fields=[(f"x-{i}", "y" * 1000) for i in range(int(request.path[1:]))])
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server))
     answer = proxy.ask(path="/50")
     assert answer.status == 200 and answer.get("x-49") == "y" * 1000
@@ -292,8 +277,8 @@ def test_long_heads_pass_up_to_max_head(start, start_server):
     assert proxy.ask(path="/1").status == 200
 
 
-def test_a_client_that_leaves_cancels_its_stream_alone(start, start_server, connect):
-    server = start_server(behave=never)
+def test_a_client_that_leaves_cancels_its_stream_alone(start, start_http2_server, connect):
+    server = start_http2_server(behave=never)
     proxy = start(policy(server))
     client = connect(proxy)
     gone, stays = client.begin(), client.begin()
@@ -305,7 +290,7 @@ def test_a_client_that_leaves_cancels_its_stream_alone(start, start_server, conn
     assert len(server.peers) == 1
 
 
-def test_a_slow_reader_holds_back_its_stream_alone(start, start_server, connect):
+def test_a_slow_reader_holds_back_its_stream_alone(start, start_http2_server, connect):
     body = bytes(range(256)) * 4096
 
     def behave(peer, request):
@@ -314,7 +299,7 @@ def test_a_slow_reader_holds_back_its_stream_alone(start, start_server, connect)
         else:
             peer.answer_in_time(request.stream, body)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server))
     client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
     slow = client.begin(path="/slow")
@@ -328,9 +313,9 @@ def test_a_slow_reader_holds_back_its_stream_alone(start, start_server, connect)
     assert len(server.peers) == 1
 
 
-def test_long_bodies_pass_both_ways(start, start_server, connect):
+def test_long_bodies_pass_both_ways(start, start_http2_server, connect):
     body = bytes(range(256)) * 4096 * 3
-    server = start_server(lambda peer, request: peer.answer_in_time(request.stream, request.body))
+    server = start_http2_server(lambda peer, request: peer.answer_in_time(request.stream, request.body))
     proxy = start(policy(server, max="{body: 1GiB}"))
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(proxy.ask("POST", "/", (), body).body))
@@ -342,8 +327,8 @@ def test_long_bodies_pass_both_ways(start, start_server, connect):
     assert answers == [body] * 4
 
 
-def test_an_upload_waits_for_the_window_of_the_server(start, start_server):
-    server = start_server(settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
+def test_an_upload_waits_for_the_window_of_the_server(start, start_http2_server):
+    server = start_http2_server(settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10})
     proxy = start(policy(server))
     assert proxy.ask().status == 200  # its SETTINGS have come
     with Client(proxy.address) as client:
@@ -355,8 +340,8 @@ def test_an_upload_waits_for_the_window_of_the_server(start, start_server):
     assert request.body == b"x" * 100000
 
 
-def test_a_chunked_body_is_passed_as_it_comes(start, start_server):
-    server = start_server()
+def test_a_chunked_body_is_passed_as_it_comes(start, start_http2_server):
+    server = start_http2_server()
     proxy = start(policy(server))
     with Client(proxy.address) as client:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
@@ -367,8 +352,8 @@ def test_a_chunked_body_is_passed_as_it_comes(start, start_server):
     assert request.body == b"abcde" and request.get("content-length") is None
 
 
-def test_a_connection_without_streams_ends_after_its_timeout(start, start_server):
-    server = start_server()
+def test_a_connection_without_streams_ends_after_its_timeout(start, start_http2_server):
+    server = start_http2_server()
     proxy = start(policy(server, more=", timeout: {idle: 100ms}"))
     assert proxy.ask().status == 200
     until(lambda: server.peers[0].is_closed, "the connection to end")
@@ -381,9 +366,9 @@ def count_pings(peer):
     return sum(isinstance(frame, PingFrame) and "ACK" not in frame.flags for frame in peer.frames)
 
 
-def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_server):
+def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_http2_server):
     """Once: servers of gRPC end connections for more."""
-    server = start_server(behave=never)
+    server = start_http2_server(behave=never)
     proxy = start(policy(server, timeouts="{ping: 200ms}"))
     with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
         peer = server.wait_for(1).peer
@@ -397,19 +382,19 @@ def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_server):
         assert [client.read().status for _ in range(2)] == [103, 200]
 
 
-def test_a_server_that_does_not_answer_pings_is_gone(start, start_server):
-    server = start_server(behave=never, answers_pings=False)
+def test_a_server_that_does_not_answer_pings_is_gone(start, start_http2_server):
+    server = start_http2_server(behave=never, answers_pings=False)
     proxy = start(policy(server, timeouts="{ping: 100ms}"))
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
     until(lambda: server.peers[0].is_closed, "the connection to end")
 
 
-def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_server):
+def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_http2_server):
     def behave(peer, request):
         if request.path != "/stall":
             peer.answer(request.stream)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server, more=", timeout: {response: 300ms}"))
     assert proxy.ask(path="/stall").status == 504
     until(lambda: server.requests[0].reset == "CANCEL", "the stream to be reset")
@@ -417,8 +402,8 @@ def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_serve
     assert len(server.peers) == 1
 
 
-def test_max_connections_counts_streams(start, start_server, connect):
-    server = start_server(behave=never)
+def test_max_connections_counts_streams(start, start_http2_server, connect):
+    server = start_http2_server(behave=never)
     proxy = start(policy(server, more=", max_connections: 2"))
     client = connect(proxy)
     streams = [client.begin(path=f"/{i}") for i in range(3)]
@@ -434,20 +419,20 @@ def test_max_connections_counts_streams(start, start_server, connect):
     assert all(client.answer(stream).status == 200 for stream in streams[1:])
 
 
-def test_a_server_that_is_gone_is_passed_over(start, start_server):
-    gone, server = start_server(), start_server()
+def test_a_server_that_is_gone_is_passed_over(start, start_http2_server):
+    gone, server = start_http2_server(), start_http2_server()
     gone.stop()
     proxy = start(policy(gone, server))
     assert [proxy.ask().status for _ in range(4)] == [200] * 4
 
 
-def test_a_connection_that_dies_with_its_requests(start, start_server, connect):
+def test_a_connection_that_dies_with_its_requests(start, start_http2_server, connect):
     """Those that may be repeated are, once each."""
     def behave(peer, request):
         if peer.number > 1:
             peer.answer(request.stream)
 
-    server = start_server(behave)
+    server = start_http2_server(behave)
     proxy = start(policy(server))
     client = connect(proxy)
     streams = [client.begin(method=method) for method in ("GET", "POST", "GET")]
@@ -457,16 +442,16 @@ def test_a_connection_that_dies_with_its_requests(start, start_server, connect):
     assert statuses[1] == 502 and set(statuses) <= {200, 502}
 
 
-def test_an_upgrade_is_not_offered(start, start_server):
-    server = start_server()
+def test_an_upgrade_is_not_offered(start, start_http2_server):
+    server = start_http2_server()
     proxy = start(policy(server))
     answer = proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket"),
                                     ("Sec-WebSocket-Key", "x"), ("Sec-WebSocket-Version", "13")])
     assert answer.status == 200 and server.last.get("upgrade") is None
 
 
-def test_reload_and_stop_end_connections_in_order(start, start_server):
-    server = start_server()
+def test_reload_and_stop_end_connections_in_order(start, start_http2_server):
+    server = start_http2_server()
     proxy = start(policy(server))
     assert proxy.ask().status == 200
     proxy.stop()
@@ -481,10 +466,10 @@ def trail(client, stream, lines):
 ANNOUNCED = [("trailer", "x-sum, Content-Type"), ("trailer", "X-More, x-y")]
 
 
-def test_trailers_of_a_request_that_are_not_announced_are_dropped(start, start_server, connect):
+def test_trailers_of_a_request_that_are_not_announced_are_dropped(start, start_http2_server, connect):
     """Some servers end the connection for them, and with it the requests of others. None of gRPC are: its calls
     have no trailers."""
-    server = start_server()
+    server = start_http2_server()
     proxy = start(policy(server))
     client = connect(proxy)
     for more in ((), [("content-type", "application/grpc"), ("te", "trailers")]):
@@ -497,8 +482,8 @@ def test_trailers_of_a_request_that_are_not_announced_are_dropped(start, start_s
     assert len(server.peers) == 1
 
 
-def test_no_trailers_of_a_request_pass_where_the_policy_says_so(start, start_server, connect):
-    server = start_server()
+def test_no_trailers_of_a_request_pass_where_the_policy_says_so(start, start_http2_server, connect):
+    server = start_http2_server()
     client = connect(start(policy(server, more=DROPS)))
     assert client.ask().status == 200
     stream = client.begin(method="POST", more=ANNOUNCED, ends=False)
@@ -507,8 +492,8 @@ def test_no_trailers_of_a_request_pass_where_the_policy_says_so(start, start_ser
     assert (server.last.trailers, server.last.get("trailer")) == (None, None) and len(server.peers) == 1
 
 
-def test_announced_trailers_of_a_request_pass_on_a_connection_of_its_own(start, start_server, connect):
-    server = start_server(lambda peer, request: request.path == "/slow" or peer.answer(request.stream))
+def test_announced_trailers_of_a_request_pass_on_a_connection_of_its_own(start, start_http2_server, connect):
+    server = start_http2_server(lambda peer, request: request.path == "/slow" or peer.answer(request.stream))
     proxy = start(policy(server))
     client = connect(proxy)
     slow = client.begin(path="/slow")
@@ -542,8 +527,8 @@ SECTION = b"0\r\nX-Sum:  7 \r\nX-Hop: 1\r\nContent-Length: 9\r\nX-Other: 2\r\n\r
 
 @pytest.mark.parametrize("more, trailers", [("", [("x-sum", "7")]), (PASSES, [("x-sum", "7"), ("x-other", "2")]),
                                             (DROPS, None)])
-def test_trailers_of_a_request_by_http_1_1_pass_likewise(start, start_server, more, trailers):
-    server = start_server()
+def test_trailers_of_a_request_by_http_1_1_pass_likewise(start, start_http2_server, more, trailers):
+    server = start_http2_server()
     proxy = start(policy(server, more=more))
     with proxy.connect() as client:
         for body in (b"", b"5\r\nhello\r\n"):
@@ -558,8 +543,8 @@ def test_trailers_of_a_request_by_http_1_1_pass_likewise(start, start_server, mo
         assert client.read("POST").status == 200 and (server.last.body, server.last.trailers) == (b"ab", None)
 
 
-def test_trailers_of_a_request_that_is_answered_before_they_come_go_nowhere(start, start_server):
-    server = start_server(on_head=lambda peer, request: peer.answer(request.stream))
+def test_trailers_of_a_request_that_is_answered_before_they_come_go_nowhere(start, start_http2_server):
+    server = start_http2_server(on_head=lambda peer, request: peer.answer(request.stream))
     server.behave = never
     proxy = start(policy(server))
     with proxy.connect() as client:
@@ -570,8 +555,8 @@ def test_trailers_of_a_request_that_is_answered_before_they_come_go_nowhere(star
     assert proxy.ask().status == 200
 
 
-def test_trailers_of_a_request_pass_between_sides_of_http_2_where_the_policy_says_so(start, start_server, connect):
-    server = start_server()
+def test_trailers_of_a_request_pass_between_sides_of_http_2_where_the_policy_says_so(start, start_http2_server, connect):
+    server = start_http2_server()
     proxy = start(policy(server, more=PASSES))
     client = connect(proxy)
     for body in (b"", b"abc"):
@@ -588,8 +573,8 @@ DROPPED = ["x-api-key", "x_api_key", "x.api.key", "x-mode", "x_mode", "x-user", 
            "set_cookie", "authorization", "client-cert", "forwarded"]
 
 
-def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(start, start_server, connect):
-    server = start_server()
+def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(start, start_http2_server, connect):
+    server = start_http2_server()
     proxy = start(f"""
         listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
         trusted_proxies: [10.0.0.0/8]
