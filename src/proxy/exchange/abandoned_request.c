@@ -19,10 +19,9 @@
  * may be. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
  * for. Where a client has ended its connection to the server by what it sent, or has cut its
  * request, the server may work on as well: Node closes the connection at once. Then the slots are
- * kept until timeout.response, without a connection. A worker that has
- * ABANDONED_REQUESTS_MAX already closes the connection at once, charges that cost, and lets the
- * slots expire with their leases, so that clients gain nothing by making
- * abandoned requests. */
+ * kept until timeout.response, without a connection. A worker that has ABANDONED_REQUESTS_MAX
+ * already closes the connection at once, charges that cost, and lets the slots expire with their
+ * leases, so that clients gain nothing by making abandoned requests. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The start of a request's body, which is kept until a server is chosen: the state BUFFER, and the
  * first bytes of FORWARD. What the client side sees of it is in exchange.h.
  *
- * Of a server of HTTP/2 it is kept until that has given a first sign of the request, and so is what
- * follows, up to the route's buffer.size: the server may say that it did nothing for it. Then
- * upstream_user.keeps_body is set. */
+ * If the server speaks HTTP/2, what was sent of the body is kept further, up to the route's
+ * buffer.size, until the first sign that the server has begun with the request: it may decline it,
+ * and then the body is sent again. Meanwhile upstream_user.keeps_body is set. */
 
 #ifndef SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H
 #define SLUICE_PROXY_EXCHANGE_EXCHANGE_BUFFER_H

@@ -76,6 +76,7 @@ struct timeout_queue *exchange_client_checks(const struct exchange *exchange)
                                      : &config->client_check_timeouts;
 }
 
+/* A delay of the body counts behind its end, too: deadlines of servers count from the head. */
 bool exchange_has_delayed_server(const struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();

@@ -36,6 +36,8 @@ static const char WITHOUT_DESCRIPTOR[] =
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
 static const char REFUSED[] = "the upstream ended the request for what it says";
 static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
+static const char UNANSWERED[] =
+    "the upstream closed the connection without an answer, after a slow upload";
 
 static struct upstream_group *group_of(const struct exchange *exchange)
 {
@@ -390,7 +392,8 @@ static bool may_repeat(const struct exchange *exchange)
            has_whole_body && !(upstream->is_own_end && upstream->is_old);
 }
 
-/* Whether its client kept the server waiting, which may have given up for that. */
+/* Whether its client kept the server waiting, which may have given up for that. A request that is
+ * whole, or a stream, goes to another server instead if it may. */
 static bool was_given_up(const struct exchange *exchange)
 {
     return exchange_has_delayed_server(exchange) &&
@@ -446,7 +449,7 @@ void exchange_on_lost(struct upstream_user *user)
     if (was_given_up(exchange)) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
         if (exchange->is_request_sent && !exchange->is_response_started) {
-            exchange_fail_refused(exchange, GIVEN_UP); /* the server may have done all of it */
+            exchange_fail_refused(exchange, UNANSWERED); /* it may have done all of it */
         } else {
             exchange_fail(exchange, 408, GIVEN_UP);
         }

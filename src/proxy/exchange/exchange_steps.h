@@ -125,8 +125,8 @@ void exchange_on_connect_timeout(struct exchange *exchange);
 /* The slow-client check for the current wait: where a server waits too, it is more frequent. */
 struct timeout_queue *exchange_client_checks(const struct exchange *exchange);
 
-/* Whether the client has delayed the body, or the reading of the answer, for so long that the
- * server may have given up for that reason. */
+/* Whether the client has delayed the body, or the reading of the answer, for so long in all that
+ * the server may have given up for that reason. */
 bool exchange_has_delayed_server(const struct exchange *exchange);
 
 /* Begin or end the waits of both minimum rates, according to the exchange's state. */

@@ -48,7 +48,7 @@ struct memory_slot *memory_table_find(struct memory_table *table, struct hash128
 
 /* The group of @limit: its own, or else one without states, which becomes its own. If all have
  * states of other limits, it shares one. */
-static uint8_t group_of(const struct memory_table *table, uint64_t limit)
+static uint8_t group_of(struct memory_table *table, uint64_t limit)
 {
     const size_t first = limit % MEMORY_GROUPS;
     const uint32_t identity = (uint32_t)(limit >> 32);

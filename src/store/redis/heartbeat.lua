@@ -7,6 +7,8 @@ ARGV   1 the id of this instance
 Reply  how many there are ]]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+-- First, so that the key is never gone: a node of a cluster that gives its slot away would not make
+-- it again.
 redis.call('ZADD', KEYS[1], now_ms, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms - ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now_ms + ARGV[2], '+inf') -- the clock was set back
