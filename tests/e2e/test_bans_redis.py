@@ -33,6 +33,30 @@ def test_bans_and_resets_reach_every_proxy_of_a_cluster(start_proxies, start_clu
         assert proxies[0].sluice.ask(path="/login", fields=fields).status == 204
 
 
+def test_a_key_is_reset_while_its_slot_is_on_the_move(start_proxies, start_cluster):
+    cluster = start_cluster(3, 0)
+    proxies = start_proxies(f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny", 1)
+    await_statuses(proxies, {204})
+    fields = [("X-User", "ann")]
+
+    def reset():
+        until(lambda: statuses(proxies, "/login", fields=fields) == {429}, "the limit")
+        proxies[0].admin.change("DELETE", KEYS.format("login", "header.x-user=ann"))
+        assert proxies[0].sluice.ask(path="/login", fields=fields).status == 204
+
+    reset()
+    key, = (key for key in cluster.keys() if b":login:" in key)
+    slot = cluster.slot_of(key.decode())
+    source = cluster.owner_of(slot)
+    target = next(node for node in cluster.nodes if node is not source)
+    cluster.begin_move(slot, target)
+    reset()
+    cluster.move_keys(slot, source, target)
+    reset()
+    cluster.end_move(slot, source, target)
+    reset()
+
+
 def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
     proxies = start_proxies(f"redis: {json.dumps(cluster.urls[:2])}, deadline: 10s, on_failure: deny")

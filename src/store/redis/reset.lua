@@ -1,9 +1,9 @@
 --[[ Delete the state of one limit and key, and notify all processes.
 
-KEYS   the state, and the state of the same key that redis-cell keeps
+KEYS   the state; of a limit by redis-cell also the state that it keeps
 ARGV   1 the channel
        2 the message to publish there
-Reply  how many of the two there were ]]
-local n = redis.call('UNLINK', KEYS[1], KEYS[2])
+Reply  how many of them there were ]]
+local n = redis.call('UNLINK', unpack(KEYS))
 redis.call('PUBLISH', ARGV[1], ARGV[2])
 return n
