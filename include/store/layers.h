@@ -121,7 +121,8 @@ void denial_cache_clear(struct store *store);
  *
  * If the limits of a request differ: deny wins; local is judged in the embedded store, with the
  * limit divided by the number of proxies; allow is skipped. A skipped charge gets a verdict that
- * allows and shows an unused quota.
+ * allows and shows an unused quota. Of the decisions of one client that get no reply in time, one a
+ * second is skipped; allow is judged like local in the others.
  *
  * Local charges stay in the embedded store, so an outage that begins again does not reset local
  * quotas. When the number of proxies changes, buckets start afresh and windows continue. */
@@ -134,6 +135,7 @@ struct fallback_store_options {
     /* Returns the number of proxies that a local limit is divided among, at least 1. Called for
      * each decision that is made here. */
     uint32_t (*count_instances)(void *context);
+    uint64_t (*now_us)(void *context); /* monotonic; NULL: the clock. A test passes its own */
     void *context;
 };
 

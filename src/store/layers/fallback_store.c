@@ -1,17 +1,33 @@
 /* Decisions of the shared store pass through, as do those that it refuses since their client asks
  * too much at once (STATUS_CROWDED). If it fails, on_failure of the limits decides: any
  * limit says deny ─► the failure stays; otherwise limits that say local ─► judged in the embedded
- * store, at their share; the others ─► skipped. Settlements go to the store that charged. */
+ * store, at their share; the others ─► skipped. Settlements go to the store that charged.
+ *
+ * A client may have hundreds of decisions under way when the shared store is late for a moment. One
+ * of them a second is skipped by limits that say allow; the others are judged as with local. */
 
 #include "store/layers.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/status.h"
 #include "store/operation.h"
+
+enum {
+    LATE_CLIENTS = 256,
+    LATE_SKIP_US = 1000 * 1000, /* a client has one late decision skipped in this time */
+};
+
+/* A client of which a late decision was skipped. */
+struct late_client {
+    uint64_t id;         /* hash of its address */
+    uint64_t skipped_us; /* monotonic; 0: never */
+};
 
 /* The part of a limit that this proxy may use. */
 struct share {
@@ -31,6 +47,8 @@ struct fallback_store {
     struct store store;
     struct fallback_store_options options;
     struct list known; /* struct shares, the latest first */
+    struct hash_key key;
+    struct late_client late[LATE_CLIENTS]; /* by id; a client may push out another's entry */
 };
 
 static struct fallback_store *fallback_store_of(struct store *store)
@@ -38,10 +56,11 @@ static struct fallback_store *fallback_store_of(struct store *store)
     return (struct fallback_store *)(void *)store;
 }
 
-static bool is_denied(const struct decision *decision)
+/* Whether a limit of @decision says @on_failure. */
+static bool has_limit_that(const struct decision *decision, enum on_failure on_failure)
 {
     for (size_t i = 0; i < decision->n_charges; i++) {
-        if (decision->charges[i].limit->on_failure == ON_FAILURE_DENY) {
+        if (decision->charges[i].limit->on_failure == on_failure) {
             return true;
         }
     }
@@ -95,16 +114,35 @@ static const struct limit *charged_of(const struct fallback_store *fallback,
     return &share->limit;
 }
 
-/* Copies the charges of limits that say local to @local, with their shares, for which @own is
- * memory if needed; the others are skipped. Returns their number. @of gets the index of each in
- * @decision. */
-static size_t pick_local(struct fallback_store *fallback, struct decision *decision,
+/* Whether @decision, which was late, may be skipped: its client has had none skipped lately, or is
+ * not known. */
+static bool may_skip_late(struct fallback_store *fallback, const struct decision *decision)
+{
+    if (decision->client.family == ADDRESS_NONE) {
+        return true;
+    }
+    const struct address client = address_of_client(&decision->client);
+    const uint64_t now_us = fallback->options.now_us(fallback->options.context);
+    const uint64_t id =
+        hash_table(&fallback->key, span_of((const char *)client.bytes, sizeof(client.bytes))).low;
+    struct late_client *late = &fallback->late[id % LATE_CLIENTS];
+    if (late->id == id && late->skipped_us > 0 && now_us - late->skipped_us < LATE_SKIP_US) {
+        return false;
+    }
+    *late = (struct late_client){.id = id, .skipped_us = now_us};
+    return true;
+}
+
+/* Copies the charges of limits that say local, and of those that say allow unless @may_skip, to
+ * @local, with their shares, for which @own is memory if needed; the others are skipped. Returns
+ * their number. @of gets the index of each in @decision. */
+static size_t pick_local(struct fallback_store *fallback, struct decision *decision, bool may_skip,
                          struct charge *local, struct share *own, size_t *of)
 {
     size_t n_local = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
         struct charge *charge = &decision->charges[i];
-        if (charge->limit->on_failure != ON_FAILURE_LOCAL) {
+        if (may_skip && charge->limit->on_failure == ON_FAILURE_ALLOW) {
             charge->verdict = untouched(charge->limit);
             charge->charged = false;
             continue;
@@ -118,14 +156,14 @@ static size_t pick_local(struct fallback_store *fallback, struct decision *decis
     return n_local;
 }
 
-static void judge_locally(struct fallback_store *fallback, struct decision *decision)
+static void judge_locally(struct fallback_store *fallback, struct decision *decision, bool may_skip)
 {
     struct charge local[LIMITS_PER_ROUTE_MAX];
     struct share own[LIMITS_PER_ROUTE_MAX];
     size_t of[LIMITS_PER_ROUTE_MAX];
     struct decision here = {
         .charges = local,
-        .n_charges = pick_local(fallback, decision, local, own, of),
+        .n_charges = pick_local(fallback, decision, may_skip, local, own, of),
         .aim = decision->aim,
     };
 
@@ -152,18 +190,22 @@ static void judge_locally(struct fallback_store *fallback, struct decision *deci
     decision->allowed = here.allowed;
 }
 
-/* The shared store has answered @decision. */
-static void finish(struct fallback_store *fallback, struct decision *decision)
+/* The shared store has answered @decision. @was_late: it was under way, and no reply came in time;
+ * an open breaker answers at once. */
+static void finish(struct fallback_store *fallback, struct decision *decision, bool was_late)
 {
     if (decision->status != STATUS_OK && decision->status != STATUS_CROWDED &&
-        !is_denied(decision)) {
-        judge_locally(fallback, decision);
+        !has_limit_that(decision, ON_FAILURE_DENY)) {
+        const bool may_skip = !was_late || !has_limit_that(decision, ON_FAILURE_ALLOW) ||
+                              may_skip_late(fallback, decision);
+        judge_locally(fallback, decision, may_skip);
     }
 }
 
 static void on_shared_answer(struct decision *decision)
 {
-    finish(fallback_store_of(store_asked(decision)), decision);
+    finish(fallback_store_of(store_asked(decision)), decision,
+           decision->fault == REDIS_FAULT_DEADLINE);
     store_answer(decision);
 }
 
@@ -173,7 +215,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     if (store_decide(fallback->store.below, decision, on_shared_answer) == STORE_PENDING) {
         return STORE_PENDING;
     }
-    finish(fallback, decision);
+    finish(fallback, decision, false);
     return STORE_ANSWERED;
 }
 
@@ -280,6 +322,12 @@ static void free_fallback(struct store *store)
     free(fallback);
 }
 
+static uint64_t read_clock(void *context)
+{
+    (void)context;
+    return clock_monotonic_us();
+}
+
 static const struct store_ops FALLBACK_OPS = {
     .name = "fallback",
     .decide = decide,
@@ -300,7 +348,11 @@ enum status fallback_store_new(const struct fallback_store_options *options, str
     *fallback = (struct fallback_store){
         .store = {.ops = &FALLBACK_OPS, .below = options->shared},
         .options = *options,
+        .key = hash_key_new(),
     };
+    if (fallback->options.now_us == NULL) {
+        fallback->options.now_us = read_clock;
+    }
     list_init(&fallback->known);
     if (know(fallback, options->limits, options->n_limits) != STATUS_OK) {
         free(fallback);

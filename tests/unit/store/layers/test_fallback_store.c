@@ -77,11 +77,18 @@ static struct store *store;
 enum { LOCAL, ALLOW, DENY, LIMITS };
 static struct limit limits[LIMITS];
 static uint32_t n_instances;
+static uint64_t now_us;
 
 static uint32_t count_instances(void *context)
 {
     (void)context;
     return n_instances;
+}
+
+static uint64_t read_now(void *context)
+{
+    (void)context;
+    return now_us;
 }
 
 static void setup(void)
@@ -109,7 +116,9 @@ static void setup(void)
         .limits = limits,
         .n_limits = ARRAY_LEN(limits),
         .count_instances = count_instances,
+        .now_us = read_now,
     };
+    now_us = 1;
     ck_assert_int_eq(fallback_store_new(&fallback, &store), STATUS_OK);
 }
 
@@ -192,6 +201,66 @@ START_TEST(allow_is_skipped_and_shows_an_untouched_quota)
     ck_assert(charge.verdict.allowed);
     ck_assert_uint_eq(charge.verdict.remaining, 10);
     ck_assert_uint_eq(charge.verdict.next_after, 0);
+}
+END_TEST
+
+static struct address address_of_text(const char *text)
+{
+    struct address address;
+    ck_assert(address_parse(span_of(text, strlen(text)), &address));
+    return address;
+}
+
+/* Asks by @charge for the client at @from; the shared store gets no reply in time. */
+static enum decision_source ask_late(struct charge *charge, const char *from)
+{
+    struct decision decision = {.charges = charge, .n_charges = 1};
+    if (from != NULL) {
+        decision.client = address_of_text(from);
+    }
+    shared.outcome = STORE_PENDING;
+    ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_PENDING);
+    decision.status = STATUS_TIMEOUT;
+    decision.fault = REDIS_FAULT_DEADLINE;
+    store_answer(&decision);
+    ck_assert_int_eq(decision.status, STATUS_OK);
+    ck_assert_int_eq(decision.failure, STATUS_TIMEOUT);
+    ck_assert(decision.allowed == charge->verdict.allowed);
+    return decision.source;
+}
+
+START_TEST(of_what_a_client_has_late_at_one_time_allow_skips_one)
+{
+    struct charge charge = {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 1};
+    ck_assert_int_eq(ask_late(&charge, "2001:db8::1"), DECISION_SKIPPED);
+    for (int i = 0; i < 4; i++) { /* the same customer */
+        ck_assert_int_eq(ask_late(&charge, "2001:db8:0:ffff::2"), DECISION_LOCAL);
+        ck_assert(charge.verdict.allowed == (i < 2)); /* 10 units among 5 proxies */
+    }
+    ck_assert_int_eq(ask_late(&charge, "192.0.2.1"), DECISION_SKIPPED);
+    now_us += UINT64_C(999999);
+    ck_assert_int_eq(ask_late(&charge, "2001:db8::1"), DECISION_LOCAL);
+    now_us++;
+    ck_assert_int_eq(ask_late(&charge, "2001:db8::1"), DECISION_SKIPPED);
+    ck_assert_int_eq(ask_late(&charge, "2001:db8::1"), DECISION_LOCAL);
+}
+END_TEST
+
+START_TEST(allow_skips_all_of_a_client_that_is_not_known_and_all_that_an_open_breaker_fails)
+{
+    struct charge charge = {.limit = &limits[ALLOW], .key = SPAN("{a}"), .cost = 11};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(ask_late(&charge, NULL), DECISION_SKIPPED);
+    }
+    shared.outcome = STORE_ANSWERED;
+    for (int i = 0; i < 3; i++) {
+        struct decision decision = {.charges = &charge,
+                                    .n_charges = 1,
+                                    .client = address_of_text("192.0.2.1"),
+                                    .fault = REDIS_FAULT_DEADLINE};
+        ck_assert_int_eq(store_decide(store, &decision, on_answer), STORE_ANSWERED);
+        ck_assert_int_eq(decision.source, DECISION_SKIPPED);
+    }
 }
 END_TEST
 
@@ -401,6 +470,9 @@ int main(void)
     tcase_add_test(tcase, a_share_is_found_by_a_hash_that_the_charge_has_or_has_not_kept);
     tcase_add_test(tcase, local_is_judged_here_at_its_share);
     tcase_add_test(tcase, allow_is_skipped_and_shows_an_untouched_quota);
+    tcase_add_test(tcase, of_what_a_client_has_late_at_one_time_allow_skips_one);
+    tcase_add_test(
+        tcase, allow_skips_all_of_a_client_that_is_not_known_and_all_that_an_open_breaker_fails);
     tcase_add_test(tcase, deny_wins_and_keeps_the_failure);
     tcase_add_test(tcase, local_is_judged_beside_what_is_skipped);
     tcase_add_test(tcase, a_promise_is_kept_once_by_what_comes_of_the_failure);
