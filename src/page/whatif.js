@@ -42,6 +42,8 @@ function numbersOf(rule, file) {
 export function whatIfView(page) {
   let numbers = new Map(); /* by limit, what can be changed of it */
   const changes = new Map(); /* by LIMIT.KEY, {limit, number, is} */
+  let tellRead;
+  const haveRead = new Promise((resolve) => { tellRead = resolve; }); /* numbers, once */
   let file = null; /* a Blob with a name */
   let abort = null;
   let timer = null;
@@ -103,7 +105,7 @@ export function whatIfView(page) {
     field("whatif-value", "Instead", value, "grow"), element("button", "", "Change"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    addChange();
+    haveRead.then(addChange);
     value.focus();
   });
   limit.addEventListener("change", drawNumbers);
@@ -179,6 +181,7 @@ export function whatIfView(page) {
     limit.value = numbers.has(chosenLimit) ? chosenLimit : limits[0]?.name ?? "";
     drawNumbers();
     drawChanges();
+    tellRead();
   }
 
   function setRunning(isSo) {
@@ -211,6 +214,7 @@ export function whatIfView(page) {
   }
 
   async function replay(isRecording) {
+    await haveRead;
     addChange(); /* that is typed, and not listed yet */
     if (!isRecording && file === null) {
       said.replaceChildren(element("p", "problem", "Choose a log first."));

@@ -36,6 +36,7 @@ function fits(rule, text) {
 
 export function whoView(page) {
   let limits = []; /* of /v1/limits */
+  let reading = null; /* a promise: they are those in force; null: they have to be asked for */
   let timer = null;
   let isShown = false;
   let shownKey = null; /* that is looked up */
@@ -90,6 +91,7 @@ export function whoView(page) {
     }
     let rows;
     try {
+      await readLimits();
       ({top: rows} = await ask(`/v1/top?${query}`));
     } catch (problem) {
       topProblem.replaceChildren(element("p", "problem", problem.message));
@@ -103,7 +105,10 @@ export function whoView(page) {
       ? element("p", "quiet", `No key was denied within ${within.value}, as far as this process has seen.`)
       : table([
         ["key", "", (row) => {
-          const made = button(row.key + (row.key_is_cut ? "…" : ""), () => lookUp(row.key, row.limit));
+          const made = button(row.key + (row.key_is_cut ? "…" : ""), () => {
+            key.value = row.key;
+            lookUp(row.key, row.limit);
+          });
           made.className = "name code";
           made.dataset.key = `${row.limit} ${row.key}`;
           return made;
@@ -223,7 +228,14 @@ export function whoView(page) {
     }
     const number = ++nLookUps;
     shownKey = text;
-    key.value = text;
+    try {
+      await readLimits();
+    } catch (problem) {
+      if (number === nLookUps) {
+        result.replaceChildren(element("p", "problem", problem.message));
+      }
+      return;
+    }
     const fitting = limits.filter((rule) => fits(rule, text));
     const wanted = name && !fitting.length ? limits.filter((rule) => rule.name === ruleOf(name)) : fitting;
     const found = await askEach(wanted, async (rule) => {
@@ -309,6 +321,15 @@ export function whoView(page) {
     limit.value = limits.some((rule) => rule.name === chosen) ? chosen : "";
   }
 
+  /* Wait until the limits are known: without them no key fits. Throws a Problem. */
+  function readLimits() {
+    reading ??= drawLimits().catch((problem) => {
+      reading = null;
+      throw problem;
+    });
+    return reading;
+  }
+
   /* The next one begins when this one has ended: a slow store is not asked more often. */
   function again() {
     clearTimeout(timer);
@@ -335,11 +356,13 @@ export function whoView(page) {
     },
     onLine(line) {
       if (line.generation !== generation) {
+        reading = generation === null ? reading : null;
         generation = line.generation;
-        drawLimits().then(drawTop).catch(() => {});
+        readLimits().then(drawTop, () => { generation = null; });
       }
     },
     onAccess() {
+      reading = null; /* the stream begins anew: the policy may be another */
       if (isShown) {
         drawBans();
         if (shownKey !== null) {

@@ -89,10 +89,11 @@ class Browser:
         field.send_keys(text)
 
     def keys(self, *names):
-        """Press keys, wherever the focus is."""
+        """Press keys, wherever the focus is: the page may replace the element meanwhile."""
         keys = __import__("selenium.webdriver.common.keys", fromlist=["Keys"]).Keys
+        chains = __import__("selenium.webdriver.common.action_chains", fromlist=["ActionChains"])
         for name in names:
-            self.driver.switch_to.active_element.send_keys(getattr(keys, name, name))
+            chains.ActionChains(self.driver).send_keys(getattr(keys, name, name)).perform()
 
     def console(self):
         """What was said on the console since the last call."""
