@@ -4,6 +4,7 @@
  *
  *   call complete ─► its waiters are answered, in order ─► waiting ones collect ─► sent
  *                                                       ─► none waits ─► the batch is freed
+ *                 ─► too much at once ─► its waiters are sent one by one ─► as above
  *
  * A batch's call is a decision of its own with a copy of the charges, so a caller may cancel at any
  * time. A waiter that is cancelled before its call is sent is freed. A waiter in the current call
@@ -59,17 +60,23 @@ struct coalesce_store {
     struct list buckets[BATCHES_MAX]; /* of struct batch */
 };
 
+enum waiter_place {
+    WAITING, /* for the next call; its deadline is armed */
+    IN_CALL, /* of the batch; or, if that was too much at once, to be sent by itself */
+    ALONE,   /* in a call of its own; in no list */
+};
+
 /* One pending decision. */
 struct waiter {
-    struct batch *batch;       /* NULL: it was split off, and is sent by itself */
+    struct batch *batch;
     struct decision *decision; /* NULL: cancelled */
     size_t n_frames;           /* of decision; the last one is the coalescing store's */
     uint32_t returned;         /* if that is NULL: its charges that are given back, as bits */
-    struct timeout deadline;   /* armed while it waits */
-    uint64_t came_us;          /* clock_monotonic_us(); 0 for the first of a batch */
-    uint32_t n_answered;       /* by the batch, before its deadline began */
-    struct list node;          /* in its batch's in_batch or waiting */
-    bool is_in_batch;
+    struct timeout deadline;
+    uint64_t came_us;    /* clock_monotonic_us(); 0 for the first of a batch */
+    uint32_t n_answered; /* by the batch, before its deadline began */
+    struct list node;    /* in its batch's waiting or in_batch, by its place */
+    enum waiter_place place;
     bool was_restarted; /* its deadline, after the worker was held */
 };
 
@@ -88,6 +95,9 @@ struct batch {
     struct decision call;   /* over the batch's own copy of the charges */
     struct list in_batch;   /* of struct waiter: in the current call */
     struct list waiting;    /* of struct waiter: for the next call */
+    bool is_split;          /* the call was too much at once: those in_batch are sent one by one */
+    bool is_sending;        /* them, just now */
+    size_t n_alone;         /* waiters that are ALONE */
     bool returns;           /* charges of cancelled waiters are to be given back: n_returned */
     uint32_t n_returned[LIMITS_PER_ROUTE_MAX]; /* waiters, by charge */
     struct list *answered; /* the latest waiter in in_batch that has its verdicts */
@@ -201,6 +211,9 @@ static struct batch *begin_batch(struct coalesce_store *store, const struct deci
     batch->store = store;
     batch->n_waiting = 0;
     batch->n_answered = 0;
+    batch->is_split = false;
+    batch->is_sending = false;
+    batch->n_alone = 0;
     list_init(&batch->collecting);
     list_init(&batch->in_batch);
     list_init(&batch->waiting);
@@ -225,7 +238,7 @@ static void end_batch(struct batch *batch)
 /* Removes @waiter from its list and frees it. */
 static void forget_waiter(struct coalesce_store *store, struct waiter *waiter)
 {
-    if (waiter->batch != NULL && !waiter->is_in_batch) {
+    if (waiter->place == WAITING) {
         waiter->batch->n_waiting--;
     }
     timeout_disarm(&waiter->deadline);
@@ -277,7 +290,7 @@ static struct waiter *take_waiter(struct coalesce_store *store, struct decision 
         waiter->decision = decision;
         waiter->n_frames = decision->n_frames;
         waiter->came_us = 0;
-        waiter->is_in_batch = false;
+        waiter->place = WAITING;
         waiter->was_restarted = false;
         timeout_init(&waiter->deadline, on_deadline);
         list_init(&waiter->node);
@@ -386,34 +399,6 @@ static void answer_batch(struct batch *batch)
     }
 }
 
-/* The answer to a decision that was split off from its batch. */
-static void on_own_answer(struct decision *decision)
-{
-    forget_waiter(coalesce_store_of(store_asked(decision)),
-                  decision->frames[decision->n_frames - 1].state);
-    store_answer(decision);
-}
-
-/* Sends the decisions of @batch again, each by itself. */
-static void split_batch(struct batch *batch)
-{
-    struct coalesce_store *store = batch->store;
-    while (!list_is_empty(&batch->in_batch)) {
-        struct waiter *waiter = waiter_of(batch->in_batch.next);
-        if (waiter->decision == NULL) {
-            drop_waiter(store, waiter);
-            continue;
-        }
-        list_remove(&waiter->node);
-        waiter->is_in_batch = false;
-        waiter->batch = NULL;
-        counter_up(&store->meters->calls);
-        if (store_decide(store->store.below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
-            on_own_answer(waiter->decision);
-        }
-    }
-}
-
 /* Whether @call failed as a batch in a migrating cluster slot. It has charged nothing, and its
  * decisions may succeed one by one. */
 static bool is_too_much_at_once(const struct decision *call)
@@ -429,7 +414,7 @@ static size_t join(struct batch *batch)
         list_remove(&waiter->node);
         list_push_back(&batch->in_batch, &waiter->node);
         timeout_disarm(&waiter->deadline);
-        waiter->is_in_batch = true;
+        waiter->place = IN_CALL;
         n++;
     }
     batch->n_waiting -= n;
@@ -459,14 +444,7 @@ static enum store_outcome depart(struct batch *batch, uint64_t now_us)
     return store_decide(store->store.below, call, on_complete);
 }
 
-static void answer_or_part(struct batch *batch)
-{
-    if (is_too_much_at_once(&batch->call)) {
-        split_batch(batch);
-    } else {
-        answer_batch(batch);
-    }
-}
+static void split_batch(struct batch *batch);
 
 /* Sends the waiters. A call that is answered at once is passed on to its waiters. If none is left,
  * the batch is freed. */
@@ -476,7 +454,11 @@ static void send_or_end(struct batch *batch)
         if (depart(batch, 0) == STORE_PENDING) {
             return;
         }
-        answer_or_part(batch);
+        if (is_too_much_at_once(&batch->call)) {
+            split_batch(batch);
+            return;
+        }
+        answer_batch(batch);
     }
     end_batch(batch);
 }
@@ -491,13 +473,19 @@ static bool may_collect(const struct batch *batch)
     return clock_monotonic_us() - waiter_of(batch->waiting.next)->came_us < COLLECTING_US;
 }
 
-static void collect(struct batch *batch)
+/* @batch goes on in the next loop iteration. */
+static void make_due(struct batch *batch)
 {
     struct coalesce_store *store = batch->store;
     if (list_is_empty(&store->collecting)) {
         timer_arm(&store->next_iteration, 0);
     }
     list_push_back(&store->collecting, &batch->collecting);
+}
+
+static void collect(struct batch *batch)
+{
+    make_due(batch);
     batch->has_grown = false;
     batch->n_iterations++;
 }
@@ -508,12 +496,68 @@ static void on_complete(struct decision *call)
     const bool was_answered = call->status == STATUS_OK;
     batch->n_iterations = 0;
     batch->n_answered += was_answered;
-    answer_or_part(batch);
+    if (is_too_much_at_once(call)) {
+        split_batch(batch);
+        return;
+    }
+    answer_batch(batch);
     if (was_answered && may_collect(batch)) {
         collect(batch);
     } else {
         send_or_end(batch);
     }
+}
+
+/* --- calls that are too much at once --- */
+
+static void send_alone(struct batch *batch);
+
+static void on_own_answer(struct decision *decision)
+{
+    struct waiter *waiter = decision->frames[decision->n_frames - 1].state;
+    struct batch *batch = waiter->batch;
+    batch->n_answered += decision->status == STATUS_OK;
+    batch->n_alone--;
+    forget_waiter(batch->store, waiter);
+    store_answer(decision);
+    if (!batch->is_sending) {
+        send_alone(batch);
+    }
+}
+
+/* Sends waiters of a split @batch, each by itself; no more than one client may have in flight,
+ * since all may be of one client. If none is left, the batch goes on with those who came meanwhile.
+ */
+static void send_alone(struct batch *batch)
+{
+    struct coalesce_store *store = batch->store;
+    batch->is_sending = true;
+    while (batch->n_alone < CLIENT_CALLS_MAX && !list_is_empty(&batch->in_batch)) {
+        struct waiter *waiter = waiter_of(batch->in_batch.next);
+        if (waiter->decision == NULL) {
+            drop_waiter(store, waiter);
+            continue;
+        }
+        list_remove(&waiter->node);
+        waiter->place = ALONE;
+        batch->n_alone++;
+        counter_up(&store->meters->calls);
+        if (store_decide(store->store.below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
+            on_own_answer(waiter->decision);
+        }
+    }
+    batch->is_sending = false;
+    if (batch->n_alone == 0) {
+        batch->is_split = false;
+        list_remove(&batch->collecting);
+        send_or_end(batch);
+    }
+}
+
+static void split_batch(struct batch *batch)
+{
+    batch->is_split = true;
+    send_alone(batch);
 }
 
 /* Timer callback: sends the collecting batches, or lets them collect for another loop iteration. */
@@ -530,7 +574,9 @@ static void on_next_iteration(void *context)
     while (!list_is_empty(&due)) {
         struct batch *batch = CONTAINER_OF(due.next, struct batch, collecting);
         list_remove(&batch->collecting);
-        if (batch->has_grown && may_collect(batch)) {
+        if (batch->is_split) {
+            send_alone(batch);
+        } else if (batch->has_grown && may_collect(batch)) {
             collect(batch);
         } else {
             send_or_end(batch);
@@ -637,13 +683,20 @@ static void cancel(struct store *store, struct decision *decision)
     if (waiter == NULL) {
         return; /* it was passed to the store below, which has cancelled it already */
     }
-    if (waiter->is_in_batch) {
+    struct batch *batch = waiter->batch;
+    if (waiter->place == IN_CALL && !batch->is_split) {
         timeout_disarm(&waiter->deadline);
         waiter->decision = NULL;
         waiter->returned = decision->returned;
         coalesce_store_of(store)->n_returns_owed += waiter->returned != 0;
-    } else {
-        forget_waiter(coalesce_store_of(store), waiter);
+        return;
+    }
+    if (waiter->place == ALONE) {
+        batch->n_alone--;
+    }
+    forget_waiter(coalesce_store_of(store), waiter);
+    if (batch->is_split && list_is_empty(&batch->collecting)) {
+        make_due(batch);
     }
 }
 
