@@ -53,7 +53,7 @@ static double lookup_ns(const struct address *clients, size_t n, struct geo_cach
             }
             *n_known += facts.has_country || facts.asn != 0;
         }
-        const double ns = (double)(run_ns() - start_ns) / LOOKUPS;
+        const double ns = (double)(run_ns() - start_ns) / (double)LOOKUPS;
         least = round == 0 || ns < least ? ns : least;
     }
     return least;
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     printf("{\"databases\": %zu, \"known\": %.2f, \"lookup_ns\": %.0f, ", n_databases,
-           (double)n_known / ROUNDS / LOOKUPS, asked_ns);
+           (double)n_known / (double)(ROUNDS * LOOKUPS), asked_ns);
     printf("\"cached_ns\": %.0f}\n", lookup_ns(clients, CLIENTS, &cache, &n_known));
     for (size_t i = 0; i < n_databases; i++) {
         geo_database_release(databases[i]);
