@@ -172,7 +172,7 @@ def test_a_ban_in_shadow_is_logged_and_counted_alone(start_proxy):
         ask(proxy, "/tried")
     until(lambda: counted(proxy, "shadow") == 1, "it to be counted")
     assert proxy.bans() == []
-    assert 'msg="a key would be banned" limit=tried' in proxy.sluice.stderr()
+    proxy.sluice.await_said('msg="a key would be banned" limit=tried')
 
 
 def test_nothing_is_set_while_redis_is_away(start_proxy, start_redis):
@@ -182,7 +182,7 @@ def test_nothing_is_set_while_redis_is_away(start_proxy, start_redis):
     for _ in range(8):
         ask(proxy, "/failures")
     until(lambda: counted(proxy, "failed") >= 1, "it to fail")
-    assert 'msg="a key cannot be banned" limit=failures' in proxy.sluice.stderr()
+    proxy.sluice.await_said('msg="a key cannot be banned" limit=failures')
     assert proxy.bans() == []
 
 
@@ -219,7 +219,7 @@ def test_a_limit_that_is_far_too_low_bans_nobody(start_proxy):
         assert ask(proxy, "/low", fields=[("X-User", "user-7")]) == 429, "denials go on"
     until(lambda: counted(proxy, "limit_is_wrong") >= 1, "the guard")
     assert proxy.bans() == [] and counted(proxy, "set") == 0
-    assert proxy.sluice.stderr().count("bans none: its rate is too low") == 1
+    assert proxy.sluice.log_at_end().count("bans none: its rate is too low") == 1
 
 
 def test_bans_of_a_minute_are_bounded(start_proxy):
@@ -227,7 +227,7 @@ def test_bans_of_a_minute_are_bounded(start_proxy):
     ask_of_all(proxy, 9, 5)
     until(lambda: counted(proxy, "too_many") >= 1, "the guard")
     assert len(proxy.bans()) == counted(proxy, "set") == 5
-    assert "more keys are to be banned than max.bans_per_minute says" in proxy.sluice.stderr()
+    proxy.sluice.await_said("more keys are to be banned than max.bans_per_minute says")
 
 
 def ban_by_guessing(proxy, n):
@@ -246,7 +246,7 @@ def test_limits_leave_a_quarter_of_the_room_to_operators(start, start_redis, tmp
             ask(proxy, "/login", client=f"192.0.2.{i}")
         until(lambda: counted(proxy, "set") + counted(proxy, "failed") == i + 1, "its ban")
     assert (counted(proxy, "set"), counted(proxy, "failed")) == (3, 1)
-    assert "bans and exemptions take three quarters of max.bans" in proxy.sluice.stderr()
+    proxy.sluice.await_said("bans and exemptions take three quarters of max.bans")
     assert ctl(proxy.place, "ban", "login", "192.0.2.9", "10m").returncode == 0
     await_bans(proxy, 4)
     assert ctl(proxy.place, "ban", "login", "192.0.2.10", "10m").returncode != 0, "now it is full"

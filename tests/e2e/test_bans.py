@@ -112,7 +112,7 @@ def test_bans_that_redis_loses_are_set_again(start_proxies, start_redis):
     redis.start()
     until(lambda: redis.call("HLEN", "sluice:bans") == 3, "the ban, the id and the version", within=30)
     assert statuses(proxies) == {429}
-    assert "Redis has lost bans" in "".join(proxy.sluice.stderr() for proxy in proxies)
+    until(lambda: any("Redis has lost bans" in proxy.sluice.stderr() for proxy in proxies), "the log to tell")
     assert [len(proxy.bans()) for proxy in proxies] == [1, 1]
 
 

@@ -396,7 +396,7 @@ def test_a_slow_upload_that_a_server_does_not_answer_is_charged_and_ejects_nobod
             client.send(bytes(500))
             seen.append(client.read().status)
     assert seen == statuses
-    assert proxy.stderr().count('msg="server is down') == (not is_slow)
+    assert proxy.log_at_end().count('msg="server is down') == (not is_slow)
 
 
 # --- the rest of life ---

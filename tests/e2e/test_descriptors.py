@@ -104,7 +104,7 @@ def test_requests_leave_descriptors_to_accept_clients_with(start, start_upstream
     assert statuses.count(200) == len(upstream.requests) >= N // 16 and statuses.count(503) == n_refused() > 0
     fault = next(line["fault"] for line in proxy.all_log_lines() if line["status"] == "503")
     assert fault == "no file descriptor is left for a connection to the upstream"
-    assert "cannot accept" not in proxy.stderr()
+    assert "cannot accept" not in proxy.log_at_end()
 
 
 def http2_policy(upstream, more=""):
@@ -128,7 +128,7 @@ def test_requests_of_one_client_leave_descriptors_to_those_of_others(start, star
     n_refused = sum(answer.reset == "REFUSED_STREAM" for answer in answers)
     assert N - 4 <= len(answers) - n_refused <= N + 4, "half of what servers may have"
     assert all(answer.reset or answer.status == 200 for answer in answers)
-    assert "cannot accept" not in proxy.stderr()
+    assert "cannot accept" not in proxy.log_at_end()
 
 
 def test_an_idle_connection_to_a_server_gives_way_to_one_to_another(start, start_upstream):

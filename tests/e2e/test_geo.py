@@ -127,7 +127,7 @@ def test_a_database_is_replaced_under_load(start, folder):
     print(f"{N_REPLACEMENTS} replacements, {len(load.bodies)} requests, {len(load.failures)} failures")
     assert load.failures == []
     assert set(load.bodies) == {b"german", b"rest"}
-    assert proxy.stderr().count('msg="the policy is in force"') == N_REPLACEMENTS
+    assert proxy.log_at_end().count('msg="the policy is in force"') == N_REPLACEMENTS
 
 
 @pytest.mark.parametrize("broken, problem", [
@@ -142,8 +142,8 @@ def test_the_old_database_stays_where_the_new_one_is_broken(start, folder, broke
             path.unlink()
         else:
             path.write_bytes(broken)  # in place: a file that is mapped would be cut under the readers
-        until(lambda: 'msg="not reloaded' in proxy.stderr(), "the error to be told")
-        assert f"{path}: {problem}" in proxy.stderr()
+        proxy.await_said('msg="not reloaded')
+        proxy.await_said(f"{path}: {problem}")
         assert ask(proxy, "/where", "192.0.2.1").body == b"german"
         mmdb.write(path, {"192.0.2.0/24": mmdb.country("US")})  # the next change is another try
         until(lambda: ask(proxy, "/where", "192.0.2.1").body == b"rest", "the good one")

@@ -113,7 +113,8 @@ def test_a_server_that_is_down_is_out_and_nobody_learns_of_it(start, start_moody
     good, = start_moody(1)
     proxy = start(policy([f"http://127.0.0.1:{free_port()}", good], "eject: {for: 1h, max: 1h}"))
     assert [ask(proxy, "POST") for _ in range(20)] == [200] * 20
-    assert count(proxy, DOWN) == 1 and "cannot be reached" in proxy.stderr()
+    log = proxy.log_at_end()
+    assert log.count(DOWN) == 1 and "cannot be reached" in log
 
 
 @pytest.mark.parametrize("mood", ["500", "404", "501", "good"])
@@ -123,7 +124,7 @@ def test_what_is_no_failure_of_a_gateway_ejects_nobody(start, start_moody, mood)
     proxy = start(policy(servers, "eject: 2"))
     for _ in range(20):
         ask(proxy)
-    assert servers[0].n == servers[1].n == 10 and count(proxy, DOWN) == 0
+    assert servers[0].n == servers[1].n == 10 and DOWN not in proxy.log_at_end()
 
 
 def test_a_client_that_leaves_is_no_failure(start, start_moody):
@@ -136,7 +137,7 @@ def test_a_client_that_leaves_is_no_failure(start, start_moody):
         until(lambda: servers[0].n + servers[1].n > before, "the request")
         client.reset()
     until(lambda: len(proxy.all_log_lines()) == 20, "all of them to be over")
-    assert servers[0].n >= 2 and count(proxy, DOWN) == 0
+    assert servers[0].n >= 2 and DOWN not in proxy.log_at_end()
 
 
 def test_an_upgrade_that_a_server_closes_is_no_failure(start, start_moody):
@@ -157,11 +158,10 @@ def test_one_request_tries_an_ejected_server_and_brings_it_in(start, start_moody
     bad.mood = "close"
     proxy = start(policy([bad, good], "eject: {failures: 1, for: 50ms, max: 50ms}"))
     assert [ask(proxy) for _ in range(4)] == [200] * 4, "retried where it can be"
-    assert count(proxy, DOWN) == 1
     until(lambda: ask(proxy) == 200 and bad.n >= 3, "trials")
-    assert count(proxy, DOWN) == 1 and count(proxy, UP) == 0, "a probe that fails is no news"
     bad.mood = "good"
-    until(lambda: ask(proxy) == 200 and count(proxy, UP) == 1, "the server to be up")
+    log = until(lambda: ask(proxy) == 200 and UP in proxy.stderr() and proxy.stderr(), "the server to be up")
+    assert log.count(DOWN) == 1 and log.count(UP) == 1, "a probe that fails is no news"
     before = bad.n, good.n
     assert [ask(proxy) for _ in range(10)] == [200] * 10
     assert (bad.n - before[0], good.n - before[1]) == (5, 5)
@@ -174,11 +174,12 @@ def test_when_all_are_out_all_are_asked(start, start_moody):
     proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}, retries: 0"))
     assert [ask(proxy) for _ in range(10)] == [503] * 10
     assert servers[0].n == servers[1].n == 5
-    assert count(proxy, DOWN) == 2
+    proxy.await_said(DOWN, 2)
     for server in servers:
         server.mood = "good"
     assert [ask(proxy) for _ in range(10)] == [200] * 10
-    assert count(proxy, UP) == 1, "the first that served; the other has its time"
+    log = proxy.log_at_end()
+    assert log.count(DOWN) == 2 and log.count(UP) == 1, "the first that served; the other has its time"
 
 
 def test_a_server_that_is_out_is_asked_when_the_others_cannot_serve(start, start_moody):
@@ -197,7 +198,7 @@ def test_eject_off_is_never(start, start_moody):
     bad.mood = "503"
     proxy = start(policy([bad, good], "eject: off"))
     assert sorted(ask(proxy) for _ in range(40)) == [200] * 20 + [503] * 20
-    assert count(proxy, DOWN) == 0
+    assert DOWN not in proxy.log_at_end()
 
 
 def test_what_one_worker_learns_all_know(start, start_moody):
@@ -206,7 +207,7 @@ def test_what_one_worker_learns_all_know(start, start_moody):
     proxy = start(policy([bad, good], "eject: {failures: 4, for: 1h, max: 1h}", workers=4))
     until(lambda: ask(proxy) is not None and count(proxy, DOWN) == 1, "the server to be down")
     assert [ask(proxy) for _ in range(40)] == [200] * 40
-    assert bad.n == 4 and count(proxy, DOWN) == 1
+    assert bad.n == 4 and proxy.log_at_end().count(DOWN) == 1
 
 
 # --- checks ---
@@ -223,7 +224,7 @@ def test_checks_put_a_server_out_and_in(start, start_moody):
     bad.check = answer("204 Fine", body=b"")
     until(lambda: count(proxy, UP) == 1, "the server to be up")
     until(lambda: ask(proxy) == 200 and bad.n > before, "requests to come to it")
-    assert count(proxy, DOWN) == 1
+    assert proxy.log_at_end().count(DOWN) == 1
 
 
 def test_a_server_that_was_killed_and_started_is_found_again_by_checks(start, start_moody):
@@ -329,6 +330,7 @@ def test_one_worker_makes_the_checks_and_they_are_not_logged(start, start_moody)
     proxy = start(policy([server], "health: {path: /healthz, interval: 100ms}", workers=4))
     until(lambda: server.n_checks >= 15, "checks")
     assert time.monotonic() - begun >= 14 * 0.09 - 0.2
+    proxy.stop()
     assert proxy.stdout() == b""
 
 
@@ -337,8 +339,7 @@ def test_a_server_that_accepts_and_says_nothing_fails_its_checks(start, start_mo
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
         proxy = start(policy([f"http://127.0.0.1:{silent.getsockname()[1]}", good],
                              "health: {path: /healthz, interval: 10ms, timeout: 1500ms, fall: 2}"))
-        until(lambda: count(proxy, DOWN) == 1, "the server to be down")
-        assert "not answered in time" in proxy.stderr()
+        assert "not answered in time" in proxy.await_said(DOWN)
         assert [ask(proxy, "POST") for _ in range(4)] == [200] * 4
 
 

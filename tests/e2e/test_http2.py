@@ -505,7 +505,7 @@ def test_a_client_has_so_many_requests_over_all_its_connections(start, start_ups
         stranger.begin()
         stranger.pong()
         assert upstream.wait_for(6)
-    assert 'msg="too many requests of a client at a time" client=127.0.0.2' in proxy.stderr()
+    proxy.await_said('msg="too many requests of a client at a time" client=127.0.0.2')
     until(lambda: len(proxy.all_log_lines()) == 6, "one line for each request that began")
 
 

@@ -183,7 +183,7 @@ def test_servers_of_http_2_alone_are_offered_no_more_upgrades(start, start_secur
         assert proxy.ask().status == 200
     assert sum(server.n_turned_away for server in servers) <= 2
     assert all(request.get("upgrade") is None for server in servers for request in server.requests)
-    assert "server is down" not in proxy.stderr()
+    assert "server is down" not in proxy.log_at_end()
 
 
 def switch_or_close(peer, request):

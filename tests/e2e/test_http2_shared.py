@@ -133,7 +133,7 @@ def test_who_ends_a_connection_by_announced_trailers_is_alone_on_it(start, start
         request.peer.answer(request.stream)
     assert statuses(client, others) == [200] * 3
     assert client.ask(path="/quick", more=of(own)).status == client.ask(path="/quick", more=of(2)).status == 200
-    assert code is None or DOWN not in proxy.stderr()
+    assert code is None or DOWN not in proxy.log_at_end()
 
 
 def test_a_request_of_the_last_second_is_tried_again_on_a_connection_of_its_own(start, start_http2_server, connect):
@@ -179,7 +179,7 @@ def test_what_a_request_does_to_its_connection_is_charged_and_no_failure(start, 
     servers = [start_http2_server(**fall_over("ENHANCE_YOUR_CALM")) for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT, **LIMITED))
     assert [proxy.ask("POST", "/bad", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
-    assert DOWN not in proxy.stderr()
+    assert DOWN not in proxy.log_at_end()
 
 
 LONG = ("x-long", "x" * 5000)  # on a connection of its client's own
@@ -267,7 +267,7 @@ def test_a_reset_for_what_a_request_says_is_its_answer(start, start_http2_server
     proxy = start(policy(*servers, more=EJECT, **LIMITED))
     assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502, 502, 502, 429]
     assert sum(len(server.requests) for server in servers) == 3
-    assert DOWN not in proxy.stderr()
+    assert DOWN not in proxy.log_at_end()
 
 
 def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_http2_server):
@@ -275,7 +275,7 @@ def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_http2_s
                for _ in range(2)]
     proxy = start(policy(*servers, more=EJECT))
     assert [proxy.ask("GET", "/", of(9)).status for _ in range(4)] == [502] * 4
-    assert DOWN not in proxy.stderr()
+    assert DOWN not in proxy.log_at_end()
 
 
 def test_a_long_head_goes_on_a_connection_of_its_client(start, start_http2_server, connect):
@@ -304,7 +304,7 @@ def test_a_binary_field_that_is_no_base64_is_400(start, start_http2_server, valu
     for name in ("X-Bin", "grpc-tags-bin"):
         for method in ("GET", "POST"):
             assert proxy.ask(method, "/", [*of(1), (name, value)]).status == 400
-    assert proxy.ask().status == 200 and DOWN not in proxy.stderr()
+    assert proxy.ask().status == 200 and DOWN not in proxy.log_at_end()
     assert sum(len(server.requests) for server in servers) == 1
 
 

@@ -384,9 +384,10 @@ def test_an_issuer_withdraws_its_last_key(start, issuer, tmp_path, body):
     assert (refused.status, refused.get("WWW-Authenticate")) == (401, INVALID)
     assert "no key of the issuer" in json.loads(refused.body)["detail"]
     assert counter(proxy, 'tokens_refused_total{reason="no_keys"}') >= 2
-    lines = [line for line in proxy.stderr().splitlines() if "the issuer has no key" in line]
+    log = proxy.await_said("the issuer has no key")
+    lines = [line for line in log.splitlines() if "the issuer has no key" in line]
     assert len(lines) == 1 and "level=error" in lines[0], lines
-    assert "keys cannot be fetched" not in proxy.stderr()
+    assert "keys cannot be fetched" not in log
     issuer.body = None  # a refused token has the keys fetched again
     until(lambda: proxy.ask(fields=fields).status == 200, "the key is back")
 

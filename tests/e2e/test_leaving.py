@@ -213,7 +213,7 @@ def test_a_client_that_keeps_servers_waiting_does_not_have_them_ejected(start, s
         with proxy.connect() as client:
             client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
             assert client.read().status == 408
-    assert "server is down" not in proxy.stderr()
+    assert "server is down" not in proxy.log_at_end()
 
 
 def echo(peer, request):
@@ -238,4 +238,4 @@ def test_answers_that_a_client_makes_too_large_do_not_eject_servers(start, start
                   "max: {head: 1KiB}\nroutes: [{upstream: api}]\n")
     for _ in upstreams:
         assert proxy.ask("GET", "/", {"Origin": "a" * 900}).status == 502
-    assert "server is down" not in proxy.stderr()
+    assert "server is down" not in proxy.log_at_end()

@@ -281,8 +281,7 @@ def test_a_redis_that_is_away_is_told_with_its_address_and_what_happens_instead(
           b: {key: client.ip, rate: 5/s}
         routes: [{limits: [a, b], respond: {status: 204}}]
     """)
-    # The worker and the first thread write them, in any order.
-    until(lambda: all(line in proxy.stderr() for line in ('msg="no link"', "msg=started ")), "both lines")
+    proxy.await_said('msg="no link"')
     assert ('level=warn mod=store.redis msg="no link" err="Connection refused" address=127.0.0.1:1 '
             "on_failure=local,allow\n") in proxy.stderr()
     assert "store=redis:127.0.0.1:1 " in proxy.stderr() and "s3cret" not in proxy.stderr()

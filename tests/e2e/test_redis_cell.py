@@ -92,7 +92,7 @@ def test_where_redis_cell_is_not_the_script_decides_and_the_log_says_so_once(sta
     proxy = start(POLICY.format(url=redis.url))
     until(lambda: proxy.stderr().count("link up") == 2, "the workers to reach Redis")
     assert [proxy.ask("GET", "/alone").status for _ in range(4)] == [204, 204, 204, 429]
-    assert proxy.stderr().count("no redis-cell here") == 1
+    assert proxy.log_at_end().count("no redis-cell here") == 1
     assert not [key for key in redis.keys() if key.endswith(b":cell")]
 
 
@@ -135,7 +135,7 @@ def test_a_redis_that_loses_the_module_is_asked_by_the_script_and_no_request_fai
     # Redis 8.0 crashes when a connection repeats a command of a module that is gone: another is between.
     assert proxy.ask(path="/other").status == 204
     assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
-    assert proxy.stderr().count("no redis-cell here") == 1
+    assert proxy.log_at_end().count("no redis-cell here") == 1
 
 
 def test_a_user_who_may_not_use_redis_cell_has_the_script(start_redis, start):
@@ -143,7 +143,7 @@ def test_a_user_who_may_not_use_redis_cell_has_the_script(start_redis, start):
                         "-cl.throttle")
     proxy = start_linked(start, redis, more=", password: op")
     assert [proxy.ask().status for _ in range(8)] == [204] * 6 + [429] * 2
-    assert proxy.stderr().count("no redis-cell here") == 1
+    assert proxy.log_at_end().count("no redis-cell here") == 1
 
 
 # --- in a cluster ---

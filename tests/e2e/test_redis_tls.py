@@ -208,7 +208,7 @@ def test_a_renewed_authority_is_taken_where_files_are_watched(start, start_tls_r
     until(lambda: proxy.ask().status == 503, "the new authority")
     be(another, authority)
     until(lambda: proxy.ask().status in (204, 429), "both authorities")
-    assert "limit new" not in proxy.stderr(), "Redis has what was taken"
+    assert "limit new" not in proxy.log_at_end(), "Redis has what was taken"
 
 
 def test_many_decisions_at_once_need_more_than_one_record(start, start_tls_redis, authority):

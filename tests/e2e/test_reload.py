@@ -305,7 +305,7 @@ def test_a_server_that_is_out_stays_out(start, start_upstream):
     reload(proxy, policy % 3)
     for _ in range(8):
         assert proxy.ask().status == 200
-    assert proxy.stderr().count("server is down") == 1
+    assert proxy.log_at_end().count("server is down") == 1
 
 
 def test_connections_to_servers_are_kept_where_their_upstream_is_as_it_was(start, start_upstream):

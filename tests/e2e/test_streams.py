@@ -265,7 +265,7 @@ routes: [{{upstream: api}}]
         client.end()
         assert message.Response(client.reader.head()).status == 200
         assert client.has_ended()
-    assert f"server={upstream.url} why=" not in proxy.stderr()
+    assert f"server={upstream.url} why=" not in proxy.log_at_end()
 
 
 # --- trailers ---

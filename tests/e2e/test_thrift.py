@@ -372,7 +372,7 @@ def test_one_client_has_so_many_decisions_in_flight_and_is_refused_beyond(start,
     assert "\nsluice_client_queue_waits_total 6\n" in page
     assert "\nsluice_client_queue_refusals_total 6\n" in page
     assert "\nsluice_store_breaker_openings_total{node=" in page
-    assert "breaker opened" not in proxy.stderr()
+    assert "breaker opened" not in proxy.log_at_end()
 
 
 def test_clients_of_a_trusted_proxy_are_told_apart(start, start_redis):

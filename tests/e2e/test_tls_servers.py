@@ -303,7 +303,7 @@ def test_health_checks_speak_tls(start, start_secure, authority):
     assert upstream.wait_for(2).get("Host") == upstream.address
     until(lambda: re.search(r'server is down.* server=%s why="a check\'s TLS handshake: the server\'s certificate '
                             r'is not for 127.0.0.1' % bad.url, proxy.stderr()), "the wrong server to be down")
-    assert upstream.url not in "".join(line for line in proxy.stderr().splitlines() if "is down" in line)
+    assert upstream.url not in "".join(line for line in proxy.log_at_end().splitlines() if "is down" in line)
 
 
 # --- what connections carry ---

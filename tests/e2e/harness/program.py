@@ -73,6 +73,7 @@ class Sluice:
         listen = re.search(r"^listen:.*(?:\n[ \t]+\S.*)*", policy, re.MULTILINE).group()
         n_places = max(1, len(PLACE.findall(listen)))
         self.addresses = until(lambda: self.find_addresses(n_places), "the proxy to listen", within=30)
+        self.await_said("msg=started ")  # and so what it says of its start
         self.address = self.addresses[0]
         self.port = self.address[1] if isinstance(self.address, tuple) else None
 
@@ -106,7 +107,20 @@ class Sluice:
         client.send(data)
         return client
 
-    # --- what it says ---
+    # --- what it says: threads of its own write it, later than answers and numbers are seen ---
+
+    def await_said(self, text, n=1):
+        """Its log, when that has the text n times at least."""
+        def find():
+            log_text = self.stderr()
+            return log_text if log_text.count(text) >= n else None
+
+        return until(find, f"{text!r} in the log, {n} times")
+
+    def log_at_end(self):
+        """Its whole log, after which nothing comes: it is stopped for that."""
+        self.stop()
+        return self.stderr()
 
     def log_lines(self, n):
         """The first n lines of the access log, when they have come; more fail the test."""
