@@ -150,7 +150,9 @@ void server_names_free(struct server_names *names);
 MUST_USE enum status server_names_add(struct server_names *names, struct span name, size_t entry,
                                       size_t *other);
 
-/* The entry of @name, of any case and with or without a dot at its end, or SERVER_NAMES_NONE. */
+/* The entry of @name, of any case and with or without a dot at its end, or SERVER_NAMES_NONE. For a
+ * wildcard any first label counts, also one that no host can have: a request may name such a host,
+ * and routes match it. */
 MUST_USE size_t server_names_find(const struct server_names *names, struct span name);
 
 #endif /* SLUICE_TLS_CERTIFICATE_H */

@@ -38,16 +38,26 @@ static bool is_host_name(struct span name)
     return !is_number;
 }
 
-bool server_names_normalise(struct span name, char buffer[HOST_BYTES_MAX], struct span *normal)
+/* @name in lower case and without a dot at its end, in @buffer. Empty if it is too long. */
+static struct span in_lower_case(struct span name, char buffer[HOST_BYTES_MAX])
 {
     if (name.len == 0 || name.len > HOST_BYTES_MAX) {
-        return false;
+        return SPAN("");
     }
     for (size_t i = 0; i < name.len; i++) {
         buffer[i] = ascii_lower(name.data[i]);
     }
-    *normal = span_of(buffer, name.len - (name.data[name.len - 1] == '.'));
-    return is_host_name(*normal);
+    return span_of(buffer, name.len - (name.data[name.len - 1] == '.'));
+}
+
+bool server_names_normalise(struct span name, char buffer[HOST_BYTES_MAX], struct span *normal)
+{
+    const struct span lower = in_lower_case(name, buffer);
+    if (!is_host_name(lower)) {
+        return false;
+    }
+    *normal = lower;
+    return true;
 }
 
 enum status server_names_new(size_t n_max, struct server_names **names)
@@ -112,15 +122,12 @@ enum status server_names_add(struct server_names *names, struct span name, size_
 size_t server_names_find(const struct server_names *names, struct span name)
 {
     char buffer[HOST_BYTES_MAX];
-    struct span normal;
-    if (!server_names_normalise(name, buffer, &normal)) {
-        return SERVER_NAMES_NONE;
-    }
-    const size_t exact = entry_of(names, normal);
-    const size_t dot = span_find(normal, '.');
-    if (exact != SERVER_NAMES_NONE || dot == normal.len) {
+    const struct span lower = in_lower_case(name, buffer);
+    const size_t exact = entry_of(names, lower);
+    const size_t dot = span_find(lower, '.');
+    if (exact != SERVER_NAMES_NONE || dot == 0 || dot == lower.len) {
         return exact;
     }
-    buffer[dot - 1] = '*'; /* no label is empty */
-    return entry_of(names, span_of(buffer + dot - 1, normal.len - dot + 1));
+    buffer[dot - 1] = '*';
+    return entry_of(names, span_of(buffer + dot - 1, lower.len - dot + 1));
 }

@@ -44,7 +44,6 @@ START_TEST(a_wildcard_stands_for_exactly_one_label)
     ck_assert_uint_eq(find("example.com"), SERVER_NAMES_NONE);
     ck_assert_uint_eq(find("a.b.example.com"), SERVER_NAMES_NONE);
     ck_assert_uint_eq(find(".example.com"), SERVER_NAMES_NONE);
-    ck_assert_uint_eq(find("*.example.com"), SERVER_NAMES_NONE);
     ck_assert_uint_eq(find("x.example.com"), 1);
 }
 END_TEST
@@ -119,6 +118,18 @@ START_TEST(a_name_that_no_server_can_have_is_refused)
 }
 END_TEST
 
+START_TEST(any_first_label_is_one_of_a_wildcard)
+{
+    ck_assert_int_eq(add("*.w.test", 1), STATUS_OK);
+    ck_assert_uint_eq(find("a~b.w.test"), 1);
+    ck_assert_uint_eq(find(LABEL_63 "x.w.test"), 1);
+    ck_assert_uint_eq(find("*.w.test"), 1);
+    ck_assert_uint_eq(find("a!$&'()*+,;=%20.W.test."), 1);
+    ck_assert_uint_eq(find(".w.test"), SERVER_NAMES_NONE);
+    ck_assert_uint_eq(find("~.a.w.test"), SERVER_NAMES_NONE);
+}
+END_TEST
+
 START_TEST(the_longest_name_is_found)
 {
     ck_assert_int_eq(add(LABEL_63 "." LABEL_63 "." LABEL_63 "." LABEL_63, 1), STATUS_OK);
@@ -164,6 +175,7 @@ int main(void)
     tcase_add_test(tests, a_single_label_is_a_name_and_nothing_is_none);
     tcase_add_test(tests, a_name_that_is_taken_tells_by_whom);
     tcase_add_loop_test(tests, a_name_that_no_server_can_have_is_refused, 0, ARRAY_LEN(IMPOSSIBLE));
+    tcase_add_test(tests, any_first_label_is_one_of_a_wildcard);
     tcase_add_test(tests, the_longest_name_is_found);
     tcase_add_test(tests, a_set_holds_as_many_names_as_it_was_made_for);
     tcase_add_test(tests, a_name_is_normalised_into_the_buffer);
