@@ -91,8 +91,11 @@ def test_a_connection_ends_when_the_rules_for_its_certificate_change(start, auth
         last = shown.ask(host="two.test")
         assert last.status == 200 and last.get("Connection") == "close" and shown.has_ended()
         assert other.ask(host="one.test").get("Connection") is None
-        assert streams.ask(scheme="https", authority="two.test").status == 200
-        assert streams.read_to_end() == "NO_ERROR"
+        streams.pongs = False  # a client cannot put off the end
+        served, late = (streams.begin(scheme="https", authority="two.test") for _ in range(2))
+        assert streams.read_to_end() == "NO_ERROR" and streams.goaway[0] == served
+        assert streams.answers[served].status == 200
+        assert streams.answers[late].reset == "REFUSED_STREAM"
     with pytest.raises((ssl.SSLError, ConnectionError)):
         with SecureClient(proxy, authority, "two.test", context=context) as client:
             client.ask(host="two.test")

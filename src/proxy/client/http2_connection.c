@@ -411,13 +411,13 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     connection->n_begun++;
     const size_t n_max = request->config->policy->max.requests_per_connection;
     const struct stream *tls = downstream->client.tls;
-    if (connection->n_begun >= n_max ||
-        (tls != NULL && tls_server_has_replaced_rules(tls_client_of(tls)))) {
+    const bool is_last = tls != NULL && tls_server_has_replaced_rules(tls_client_of(tls));
+    if (is_last || connection->n_begun >= n_max) {
         http2_session_drain(connection->session);
         http2_wake(connection);
     }
-    if (connection->n_begun / 2 >= n_max) {
-        http2_session_refuse_new(connection->session); /* the client does not answer the PING */
+    if (is_last || connection->n_begun / 2 >= n_max) { /* a client need not answer the PING */
+        http2_session_refuse_new(connection->session);
     }
     if (!client_streams_take(downstream->connection.clients, &downstream->connection.peer,
                              connection->count)) {
