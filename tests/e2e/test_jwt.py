@@ -18,7 +18,7 @@ from harness.certificates import Authority
 from harness.reload import reload
 from harness.tokens import Es256Key, Issuer, base64url, bearer, claims, hs256
 from harness.upstream import answer
-from harness.wait import until
+from harness.wait import soon, until
 
 SECRET = f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', audience: api}}}}\n"
 OK = "respond: {status: 200, body: ok}"
@@ -438,7 +438,7 @@ def test_a_stop_breaks_a_fetch_off(start, issuer, tmp_path):
     proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))
     until(lambda: issuer.n_asked == 1, "the fetch")
     proxy.signal()
-    proxy.process.wait(timeout=5)
+    soon(lambda: not proxy.is_running(), "the end", within=5)
 
 
 # --- tools ---

@@ -438,11 +438,12 @@ def test_who_ends_its_connection_has_no_more_requests_at_work_than_slots(start, 
 
 @pytest.mark.parametrize("code", ["ENHANCE_YOUR_CALM", None])
 def test_who_leaves_and_ends_its_connection_keeps_the_slot(start, http2_server, code):
-    proxy = start(policy2(http2_server, response="2s"))
+    proxy = start(policy2(http2_server, response="3s"))
     assert reset_by_http1(proxy, http2_server)
     proxy.lines_of("/work", 1)
+    n_before = proxy.n_descriptors()
     end_connection(http2_server.last.peer, code)
-    time.sleep(0.5)  # for the end to be read
+    until(lambda: proxy.n_descriptors() < n_before, "the end to be read")
     assert free(proxy) == SLOTS - 1
     wait_for_free(proxy, SLOTS)
 
@@ -451,7 +452,8 @@ def test_who_leaves_and_ends_its_connection_keeps_the_slot(start, http2_server, 
                                        ("download", "close")])
 def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, http2_server, side, end):
     """Nothing works on it any more, unless the client has ended its connection: then timeout.response is."""
-    proxy = start(policy2(http2_server, response="1s"))
+    response_s = 2 if end == "close" else 1
+    proxy = start(policy2(http2_server, response=f"{response_s}s"))
     with Http2Client(proxy.address, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10}) as client:
         if side == "upload":
             stream = client.begin(path="/work", method="POST", ends=False)
@@ -463,7 +465,7 @@ def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, 
             request.peer.head(request.stream)
             request.peer.data(request.stream, bytes(200))
             client.read_until(lambda: len(client.answer_of(stream).body) == 10)
-        time.sleep(1.5)  # the client is waited for
+        time.sleep(response_s + 0.5)  # the client is waited for
         if end == "reset":
             request.peer.reset(request.stream, "INTERNAL_ERROR")
         elif end == "goaway":
@@ -472,7 +474,7 @@ def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, 
             request.peer.close()
         assert proxy.lines_of("/work", 1)[0]["fault"] == "the upstream closed the connection while the client was slow"
         assert free(proxy) == SLOTS - (end == "close")
-        time.sleep(1.2)  # timeout.response
+        time.sleep(response_s + 0.2)
         assert free(proxy) == SLOTS
 
 
