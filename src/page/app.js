@@ -10,6 +10,9 @@ import {whyView} from "./why.js";
 
 const byId = (id) => document.getElementById(id);
 
+/* Tell the latest question of page.confirm() its answer, once. */
+let answerAsked = () => {};
+
 /* What views are given: whether things may be changed, and how to ask before they are. */
 const page = {
   mayChange: false,
@@ -19,11 +22,12 @@ const page = {
    * was agreed to. */
   confirm(title, verb, ...fields) {
     const dialog = byId("ask-dialog");
+    answerAsked(); /* one that has been closed, of which its event is still to come */
     byId("ask-title").textContent = title;
     byId("ask-body").replaceChildren(...fields);
     byId("ask-do").textContent = verb;
     return new Promise((resolve) => {
-      dialog.addEventListener("close", () => resolve(dialog.returnValue === "do"), {once: true});
+      answerAsked = () => resolve(dialog.returnValue === "do");
       dialog.returnValue = "cancel";
       dialog.showModal();
     });
@@ -42,6 +46,8 @@ const page = {
     }
   },
 };
+
+byId("ask-dialog").addEventListener("close", () => byId("ask-dialog").open || answerAsked());
 
 document.body.classList.add("waiting"); /* nothing is shown before there is something to show */
 
@@ -97,10 +103,12 @@ addEventListener("hashchange", () => show(location.hash.slice(1), false));
 /* --- the token --- */
 
 let isDeclined = false; /* who has closed the dialog is not asked at each retry */
+let isAsked = false; /* until what it was closed with has been seen */
 
 function showToken() {
   const dialog = byId("token-dialog");
-  if (!dialog.open) {
+  if (!isAsked) {
+    isAsked = true;
     byId("token-text").value = "";
     dialog.returnValue = "cancel";
     dialog.showModal();
@@ -113,6 +121,7 @@ byId("token").addEventListener("click", () => {
 });
 byId("token-dialog").addEventListener("close", () => {
   const {returnValue} = byId("token-dialog");
+  isAsked = false;
   const text = byId("token-text").value.trim();
   byId("token-text").value = "";
   if (returnValue === "use" && text !== "") {

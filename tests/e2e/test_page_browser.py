@@ -199,6 +199,31 @@ def test_who_is_banned_exempt_and_reset_as_the_buttons_say(start, browser):
     is_quiet(page)
 
 
+def test_a_question_behind_one_that_was_declined_is_asked(start, browser):
+    """The browser tells that a dialog was closed after what else it has to do: the next one may be open by then."""
+    proxy, admin, url = run(start)
+    proxy.ask(path="/a/1/")
+    page = browser()
+    page.open(url + "#who")
+    page.wait_text("#connection", "ready")
+    sign_in(page)
+    page.type("#who-key", "127.0.0.1")
+    page.click("#view-who button", "Look up")
+    page.wait_text("#view-who", "4 of 5")
+    page.run("""
+        const reset = [...document.querySelectorAll("#view-who .actions button")].find((one) => one.textContent === "Reset");
+        for (const answer of ["ask-cancel", "ask-cancel", "ask-do"]) {
+          reset.click();
+          document.getElementById(answer).click();
+        }
+        reset.click();""")
+    page.wait_text("#view-who", "What was counted is forgotten.")
+    page.wait_text("#view-who", "5 of 5")
+    page.click("#ask-cancel")
+    assert len(audit(proxy, 1)) == 1
+    is_quiet(page)
+
+
 HELD = """
     const asked = window.fetch;
     const held = new Promise((resolve) => { window.letGo = resolve; });
