@@ -327,7 +327,8 @@ def test_a_hundred_streams_pass_beside_servers_that_take_nothing(start, start_up
     slow = start_upstream(lambda *_: go_on.wait(60), reads_body=False)
     fast = start_upstream(lambda peer, request: peer.send(answer(body=request.body)))
     proxy = start(f"{LISTEN}max: {{streams: 100}}\n"
-                  f"upstreams: {{slow: {{servers: '{slow.url}', buffer: off}}, fast: {{servers: '{fast.url}'}}}}\n"
+                  f"upstreams: {{slow: {{servers: '{slow.url}', buffer: off}}, "
+                  f"fast: {{servers: '{fast.url}', buffer: {{min_upload: off}}}}}}\n"  # of fifty that share a connection
                   "routes: [{match: {path: /slow}, upstream: slow}, {upstream: fast}]")
     client = connect(proxy)
     for _ in range(20):

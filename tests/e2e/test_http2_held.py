@@ -96,12 +96,21 @@ def hold(connect, proxy, n=1, address=HOLDER, path="/big"):
     return client
 
 
-def wait_until_held(server, n, for_s=0.3):
-    """The server waits, for so long, with the answers to @n requests."""
+def wait_until_held(server, n, for_s=0.6):
+    """The server waits, for so long, with the answers to @n requests: nothing more of them is taken."""
     server.wait_for(n)
     until(lambda: all(n_bytes < BIG for peer in server.peers for n_bytes in peer.unsent.copy().values()),
           "the answers to have begun")
-    wait(for_s)
+    seen, since = None, 0.0
+
+    def is_still():
+        nonlocal seen, since
+        unsent = [peer.unsent.copy() for peer in server.peers]
+        if unsent != seen:
+            seen, since = unsent, time.monotonic()
+        return time.monotonic() - since > for_s
+
+    until(is_still, "the answers to stand still")
 
 
 def wait(for_s):
