@@ -386,7 +386,7 @@ def test_a_server_that_does_not_answer_pings_is_gone(start, start_http2_server):
     server = start_http2_server(behave=never, answers_pings=False)
     proxy = start(policy(server, timeouts="{ping: 100ms}"))
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
-    until(lambda: server.peers[0].is_closed, "the connection to end")
+    until(lambda: server.peers and server.peers[0].is_closed, "the connection to end")
 
 
 def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_http2_server):

@@ -84,7 +84,10 @@ class Sluice:
         return [_address_of(place) for place in found] if len(found) >= n_places else None
 
     def stderr(self):
-        return (self.folder / "stderr").read_text(errors="replace")
+        """While it runs without a line that is being written."""
+        runs = self.is_running()
+        text = (self.folder / "stderr").read_text(errors="replace")
+        return text[:text.rfind("\n") + 1] if runs else text
 
     def stdout(self):
         return (self.folder / "stdout").read_bytes()
