@@ -26,10 +26,18 @@ enum answer_end {
 /* All zero is the empty set. */
 struct answer_set {
     uint64_t statuses[ANSWER_SET_WORDS]; /* one bit for each, from ANSWER_STATUS_MIN */
+    uint64_t named[ANSWER_SET_WORDS];    /* those of them that are there by themselves, as 502 */
     bool client_left;                    /* ANSWER_CLIENT_LEFT is in the set */
     bool server_failed;                  /* ANSWER_SERVER_FAILED is in the set */
     bool is_said;                        /* the policy names answers: the set is not empty */
 };
+
+static inline bool answer_bits_have(const uint64_t *bits, unsigned status)
+{
+    const unsigned bit = status - ANSWER_STATUS_MIN;
+    return bit <= ANSWER_STATUS_MAX - ANSWER_STATUS_MIN &&
+           ((bits[bit / 64] >> (bit % 64)) & 1) != 0;
+}
 
 /* Add the statuses from @first to @last, both within the bounds above. */
 static inline void answer_set_add(struct answer_set *set, unsigned first, unsigned last)
@@ -38,6 +46,7 @@ static inline void answer_set_add(struct answer_set *set, unsigned first, unsign
     for (unsigned status = first; status <= last; status++) {
         const unsigned bit = status - ANSWER_STATUS_MIN;
         set->statuses[bit / 64] |= UINT64_C(1) << (bit % 64);
+        set->named[bit / 64] |= (uint64_t)(first == last) << (bit % 64);
     }
     set->is_said = true;
 }
@@ -58,9 +67,13 @@ static inline bool answer_end_read(struct span name, enum answer_end *end)
 /* Whether @status is in @set. @status may be any number. */
 static inline bool answer_set_has(const struct answer_set *set, unsigned status)
 {
-    const unsigned bit = status - ANSWER_STATUS_MIN;
-    return bit <= ANSWER_STATUS_MAX - ANSWER_STATUS_MIN &&
-           ((set->statuses[bit / 64] >> (bit % 64)) & 1) != 0;
+    return answer_bits_have(set->statuses, status);
+}
+
+/* Whether @set has @status by itself, and not by its class alone. */
+static inline bool answer_set_names(const struct answer_set *set, unsigned status)
+{
+    return answer_bits_have(set->named, status);
 }
 
 #endif /* SLUICE_POLICY_ANSWER_SET_H */

@@ -22,6 +22,7 @@ struct outcome {
     enum answer_end end;
     bool is_unsent;        /* it ended before a byte of it was sent to a server */
     bool is_unreadable;    /* the server's answer has a head that cannot be parsed */
+    bool is_gateway_error; /* a server answered 502 or 504: it lost the answer of another one */
     bool is_cost_reported; /* the response reported the cost */
     uint32_t reported_cost;
 };

@@ -260,7 +260,12 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
                                  const struct simulation_future *future)
 {
     const struct cost_spec *cost = &evaluation->route->cost;
-    struct outcome outcome = {.status = future->status, .end = future->end};
+    struct outcome outcome = {
+        .status = future->status,
+        .end = future->end,
+        .is_gateway_error =
+            future->end == ANSWER_WHOLE && (future->status == 502 || future->status == 504),
+    };
     if (evaluation->status != 0) {
         return (struct outcome){
             .status = evaluation->status,

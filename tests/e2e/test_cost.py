@@ -419,6 +419,8 @@ def say(peer, request):
         peer.close()
     elif word == "hang":
         peer.hang()
+    elif word == "control":
+        peer.send(b"HTTP/1.1 200 OK\r\nX: \x01\r\nContent-Length: 0\r\n\r\n")
     else:
         peer.send(answer(f"{word} Said"))
 
@@ -427,7 +429,11 @@ def say(peer, request):
     ("charge_on: [401, 403]", 401, ["401", "403"], ["200", "404", "500", "close", "cut"]),
     ("charge_on: [4xx, server_failed]", 404, ["404", "499", "close", "cut", "hang"],
      ["200", "301", "503"]),
-    ("refund_on: [5xx, server_failed]", 204, ["200", "404"], ["500", "503", "close", "cut", "hang"]),
+    ("refund_on: [5xx, server_failed]", 204, ["200", "404", "502", "504", "control"],
+     ["500", "503", "close", "cut", "hang"]),
+    ("refund_on: [502]", 204, ["200", "504", "503"], ["502", "control"]),
+    ("charge_on: [2xx]", 204, ["200", "502", "504", "control"], ["404", "500", "503", "close"]),
+    ("charge_on: [2xx], refund_on: [502, 504]", 204, ["200"], ["502", "504", "control", "500"]),
     ("refund_on: [304, 404]", 204, ["200", "500", "close", "cut"], ["404"]),
     ("charge_on: [2xx, 5xx], refund_on: [503]", 204, ["200", "500", "close"], ["404", "503"]),
 ])

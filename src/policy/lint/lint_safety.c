@@ -151,10 +151,18 @@ static unsigned refunded_choice(const struct limit_rule *rule)
     return 0;
 }
 
+/* The status of a lost answer that @rule gives back. 0: there is none. */
+static unsigned refunded_loss(const struct limit_rule *rule)
+{
+    const unsigned status = answer_set_names(&rule->refund_on, 502) ? 502 : 504;
+    return answer_set_names(&rule->refund_on, status) && is_charged(rule, 200) ? status : 0;
+}
+
 void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec)
 {
     const unsigned refunded = refunded_choice(rule);
+    const unsigned lost = refunded_loss(rule);
     if (rule->limits[0].shadow) {
         return;
     }
@@ -169,6 +177,12 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
                   "requests of its choice, by Range, If-None-Match, If-Match or Accept; the server "
                   "has worked for it",
                   SPAN_ARGS(rule->name), refunded);
+    } else if (lost != 0) {
+        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
+                  "a client avoids limit \"%.*s\": it gets a %u, whose charge is refunded, by a "
+                  "long value that the server repeats, or a body that it does not read; the server "
+                  "has worked for it; 5xx does not refund those",
+                  SPAN_ARGS(rule->name), lost);
     }
 }
 

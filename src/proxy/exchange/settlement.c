@@ -22,15 +22,30 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
     return false;
 }
 
+/* Whether the request may have been acted on though the client was answered 502 or 504. A client
+ * can cause that: by a long value that the server repeats in its fields, by a byte that no field
+ * may have, by a body that the server does not read. A gateway between answers so for the same. */
+static bool is_lost(const struct outcome *outcome)
+{
+    return outcome->is_unreadable || outcome->is_gateway_error;
+}
+
+static bool is_refunded(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    const struct answer_set *set = &rule->refund_on;
+    if (is_lost(outcome) && outcome->end != ANSWER_CLIENT_LEFT) {
+        return answer_set_names(set, outcome->status);
+    }
+    return set->is_said && is_in(set, outcome);
+}
+
 /* What a client sent to a server is counted though the client left: it may have been acted on. What
- * no server was sent is no attempt at anything, and a client could make any number of them.
- * Unreadable answers are counted: a client can make an answer unreadable by sending a long value
- * that the server repeats in its fields. */
+ * no server was sent is no attempt at anything, and a client could make any number of them. */
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
     return !rule->charge_on.is_said || has_left || outcome->end == ANSWER_REFUSED ||
-           outcome->is_unreadable || is_in(&rule->charge_on, outcome);
+           is_lost(outcome) || is_in(&rule->charge_on, outcome);
 }
 
 /* Unlike a charge, which a client that left pays whatever the answer was. */
@@ -49,10 +64,7 @@ static uint32_t final_cost(const struct admission *admission, size_t i,
     const struct charge *charge = &admission->charges[i];
     const struct limit_rule *rule = admission->rules[i];
     const bool is_own = (admission->own_costs >> i & 1) != 0;
-    if (!is_counted(rule, outcome)) {
-        return 0;
-    }
-    if (rule->refund_on.is_said && is_in(&rule->refund_on, outcome)) {
+    if (!is_counted(rule, outcome) || is_refunded(rule, outcome)) {
         return 0;
     }
     return outcome->is_cost_reported && !is_own ? outcome->reported_cost : charge->cost;

@@ -414,6 +414,11 @@ static const struct {
      "         n: {key: client.ip, rate: 1/s, charge_on: [401], refund_on: [406]},\n"
      "         o: {key: client.ip, rate: 1/s, charge_on: [200], shadow: true}}\n"
      "routes: [{limits: [l, m, n, o], upstream: u}]\n"},
+    {"client-chosen-status", 2, /* a refund of answers that were lost between */
+     "limits: {l: {key: client.ip, rate: 1/s, refund_on: [500, 502]},\n"
+     "         m: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [504]},\n"
+     "         n: {key: client.ip, rate: 1/s, refund_on: [5xx, server_failed]}}\n"
+     "routes: [{limits: [l, m, n], upstream: u}]\n"},
     {"client-chosen-status", 3, /* a refund of what conditions, ranges and preferences give */
      "limits: {l: {key: client.ip, rate: 1/s, refund_on: [304]},\n"
      "         m: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [206]},\n"

@@ -152,17 +152,29 @@ START_TEST(what_no_server_was_sent_counts_only_where_client_left_is_listed)
 }
 END_TEST
 
-START_TEST(an_answer_that_cannot_be_read_is_counted)
+static const struct outcome LOST[] = {
+    {.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true},
+    {.status = 502, .end = ANSWER_WHOLE, .is_gateway_error = true},
+    {.status = 504, .end = ANSWER_WHOLE, .is_gateway_error = true},
+};
+
+START_TEST(an_answer_that_was_lost_between_is_given_back_only_where_its_status_is_named)
 {
-    const struct outcome outcome = {
-        .status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true};
     rules[0].charge_on.is_said = true;
-    answer_set_add(&rules[0].charge_on, 401, 401);
+    answer_set_add(&rules[0].charge_on, 200, 299);
     rules[1].refund_on.is_said = true;
     rules[1].refund_on.server_failed = true;
-    settlement_make(&admission, &outcome, &store);
+    answer_set_add(&rules[1].refund_on, 500, 599);
+    settlement_make(&admission, &LOST[_i], &store);
+    ck_assert_uint_eq(n_calls, 0);
+
+    set_up();
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    answer_set_add(&rules[0].refund_on, LOST[_i].status, LOST[_i].status);
+    settlement_make(&admission, &LOST[_i], &store);
     ck_assert_uint_eq(n_reported, 1);
-    ck_assert_ptr_eq(reported[0].limit, &limits[1]);
+    ck_assert_ptr_eq(reported[0].limit, &limits[0]);
     ck_assert_int_eq(reported[0].delta, -10);
 }
 END_TEST
@@ -488,7 +500,9 @@ static Suite *settlement_suite(void)
     TCase *make = tcase_create("make and renew");
     tcase_add_checked_fixture(make, set_up, NULL);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
-    tcase_add_test(make, an_answer_that_cannot_be_read_is_counted);
+    tcase_add_loop_test(
+        make, an_answer_that_was_lost_between_is_given_back_only_where_its_status_is_named, 0,
+        ARRAY_LEN(LOST));
     tcase_add_test(make, what_was_charged_rightly_is_left_alone);
     tcase_add_test(make, an_answer_whose_head_was_sent_is_charged_though_the_client_left);
     tcase_add_test(make, answers_that_a_limit_does_not_count_are_given_back);
