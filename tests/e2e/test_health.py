@@ -55,6 +55,9 @@ class Moody:
         elif self.mood == "cut":
             peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
             peer.close()
+        elif self.mood == "refuse":
+            peer.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 10\r\n\r\nhello")
+            peer.close()
         elif self.mood == "close":
             peer.close()
         else:
@@ -138,6 +141,19 @@ def test_a_client_that_leaves_is_no_failure(start, start_moody):
         client.reset()
     until(lambda: len(proxy.all_log_lines()) == 20, "all of them to be over")
     assert servers[0].n >= 2 and DOWN not in proxy.log_at_end()
+
+
+def test_a_refusal_that_is_cut_by_an_unread_body_is_no_failure(start, start_moody):
+    """Servers refuse without reading the body, and their close then resets the connection."""
+    server, good = start_moody(2)
+    server.mood = "refuse"
+    proxy = start(policy([server, good], "eject: 2"))
+    for _ in range(10):
+        ask(proxy, "POST")
+    assert server.n == 5 and count(proxy, DOWN) == 0
+    for _ in range(4):
+        ask(proxy)  # has no body: the server breaks
+    until(lambda: count(proxy, DOWN) == 1, "the server to be down")
 
 
 def test_an_upgrade_that_a_server_closes_is_no_failure(start, start_moody):

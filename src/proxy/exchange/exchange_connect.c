@@ -442,6 +442,14 @@ static bool was_closed_for_upgrade(const struct exchange *exchange)
            offers_upgrade(exchange);
 }
 
+/* A server that refuses a request need not read its body. What closes behind the answer then comes
+ * as a reset, which may cut it. */
+static bool was_refused_unread(const struct exchange *exchange)
+{
+    return (exchange->is_response_started || exchange->is_head_pending) &&
+           exchange->response.status / 100 == 4 && exchange->request.body != BODY_NONE;
+}
+
 void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -461,8 +469,9 @@ void exchange_on_lost(struct upstream_user *user)
         return;
     }
     bool was_kept = exchange->upstream->is_reused && !exchange->has_upstream_answered;
-    enum upstream_outcome outcome =
-        was_kept || was_closed_for_upgrade(exchange) ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
+    const bool says_nothing =
+        was_kept || was_closed_for_upgrade(exchange) || was_refused_unread(exchange);
+    enum upstream_outcome outcome = says_nothing ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
     const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
     const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
     fault = loss == LOSS_CROWDED ? REFUSED : fault;
