@@ -23,6 +23,12 @@ enum answer_end {
     ANSWER_REFUSED,       /* the server ended it for what it said: in no set, and always charged */
 };
 
+/* Whether a server that answers @status is a gateway that lost the answer of another server. */
+static inline bool answer_is_gateway_error(unsigned status)
+{
+    return status == 502 || status == 504;
+}
+
 /* All zero is the empty set. */
 struct answer_set {
     uint64_t statuses[ANSWER_SET_WORDS]; /* one bit for each, from ANSWER_STATUS_MIN */

@@ -41,8 +41,9 @@ struct cost_spec {
 uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request);
 
 /* Read the cost, 0 to max, from the final response @head of COST_RESPONSE_HEADER. A larger value is
- * max. False: the field is missing, malformed, or occurs with different values; *units is unchanged
- * and the reserved units stay charged. */
+ * max. So is, without a value, the error of a gateway: it lost an answer that had one. False: the
+ * field is missing, malformed, or occurs with different values; *units is unchanged and the
+ * reserved units stay charged. */
 MUST_USE bool cost_of_response(const struct cost_spec *cost, const struct head *head,
                                uint32_t *units);
 

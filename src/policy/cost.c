@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "policy/answer_set.h"
+
 /* The field named @name. NULL: there is none, or it occurs with different values. */
 static const struct field *find_one(const struct head *head, struct span name)
 {
@@ -76,9 +78,13 @@ bool cost_of_response(const struct cost_spec *cost, const struct head *head, uin
 {
     uint64_t reported = 0;
     assert(cost->kind == COST_RESPONSE_HEADER);
-    if (!read_units(head, cost->field, cost->max, &reported)) {
-        return false;
+    if (read_units(head, cost->field, cost->max, &reported)) {
+        *units = (uint32_t)reported;
+        return true;
     }
-    *units = (uint32_t)reported;
-    return true;
+    if (answer_is_gateway_error(head->status)) {
+        *units = cost->max;
+        return true;
+    }
+    return false;
 }

@@ -263,8 +263,7 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
     struct outcome outcome = {
         .status = future->status,
         .end = future->end,
-        .is_gateway_error =
-            future->end == ANSWER_WHOLE && (future->status == 502 || future->status == 504),
+        .is_gateway_error = future->end == ANSWER_WHOLE && answer_is_gateway_error(future->status),
     };
     if (evaluation->status != 0) {
         return (struct outcome){

@@ -200,7 +200,7 @@ def test_a_slow_client_of_a_server_of_http2_that_closes_pays_the_most(start_in_s
     server.stop()
 
 
-@pytest.mark.parametrize("end", ["close", "hang", "garbage", "long"])
+@pytest.mark.parametrize("end", ["close", "hang", "garbage", "long", "gateway"])
 def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, start_upstream, end):
     """It is the client's doing that nothing can be read."""
     left_behind = threading.Event()
@@ -208,6 +208,9 @@ def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, st
     def behave(peer, request):
         if end == "long":
             peer.send(answer(fields=[("X-Long", request.get("X-Say") * 100)] * 100))
+            return
+        if end == "gateway":
+            peer.send(answer("502 Bad Gateway"))
             return
         assert left_behind.wait(60)
         if end == "garbage":
@@ -220,7 +223,7 @@ def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, st
     proxy = start_in_store(budget(upstream, TOKENS % "", response="1s"))
     client = proxy.send(GET_A % (b"x" * 100))
     upstream.wait_for(1)
-    if end == "long":
+    if end in ("long", "gateway"):
         assert client.read().status == 502
     else:
         client.reset()

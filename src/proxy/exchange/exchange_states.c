@@ -216,7 +216,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .is_unsent = exchange->is_unsent,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_gateway_error = exchange->has_upstream_answered && exchange->end == ANSWER_WHOLE &&
-                            (exchange->out.status == 502 || exchange->out.status == 504),
+                            answer_is_gateway_error(exchange->out.status),
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
     };

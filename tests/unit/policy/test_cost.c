@@ -83,6 +83,8 @@ START_TEST(a_stranger_does_not_choose_the_cost_unless_anybody_may)
 }
 END_TEST
 
+static uint16_t response_status = 200;
+
 static bool settle(size_t n_fields, const char *value, uint32_t *units)
 {
     static const struct cost_spec COST = {
@@ -91,7 +93,7 @@ static bool settle(size_t n_fields, const char *value, uint32_t *units)
         {.name = SPAN("X-Tokens"), .value = span_of_text(value)},
         {.name = SPAN("x-tokens"), .value = span_of_text(value)},
     };
-    const struct head head = {.status = 200, .fields = fields, .n_fields = n_fields};
+    const struct head head = {.status = response_status, .fields = fields, .n_fields = n_fields};
     return cost_of_response(&COST, &head, units);
 }
 
@@ -123,6 +125,22 @@ START_TEST(a_response_that_does_not_say_it_leaves_the_estimate)
 }
 END_TEST
 
+START_TEST(the_error_of_a_gateway_that_does_not_say_it_costs_the_most)
+{
+    uint32_t units = 77;
+    response_status = 502;
+    ck_assert(settle(0, "", &units));
+    ck_assert_uint_eq(units, 1000);
+    ck_assert(settle(1, "5", &units));
+    ck_assert_uint_eq(units, 5);
+    response_status = 504;
+    ck_assert(settle(1, "many", &units));
+    ck_assert_uint_eq(units, 1000);
+    response_status = 503;
+    ck_assert(!settle(0, "", &units));
+}
+END_TEST
+
 START_TEST(what_the_response_will_say_is_estimated_before)
 {
     const struct cost_spec cost = {
@@ -143,6 +161,7 @@ int main(void)
     tcase_add_test(tcase, a_stranger_does_not_choose_the_cost_unless_anybody_may);
     tcase_add_test(tcase, a_response_says_what_its_request_cost);
     tcase_add_test(tcase, a_response_that_does_not_say_it_leaves_the_estimate);
+    tcase_add_test(tcase, the_error_of_a_gateway_that_does_not_say_it_costs_the_most);
     tcase_add_test(tcase, what_the_response_will_say_is_estimated_before);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
