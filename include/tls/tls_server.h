@@ -27,8 +27,9 @@ struct ssl_st;     /* OpenSSL's SSL */
 enum {
     TLS_CERTIFICATES_PER_ENTRY_MAX = 2, /* one RSA, one ECDSA */
     TLS_DIGEST_BYTES = 32,
-    TLS_REASON_BYTES = 320, /* of a failure: two names, and what is wrong with them */
-    CLIENT_CHAIN_MAX = 4,   /* certificates of a client's chain, the CA's included */
+    TLS_REASON_BYTES = 320,             /* of a failure: two names, and what is wrong with them */
+    CLIENT_CHAIN_MAX = 4,               /* certificates of a client's chain, the CA's included */
+    CLIENT_CHAIN_BYTES_MAX = 16 * 1024, /* that a client sends; looked at before they are parsed */
 };
 
 enum tls_version {

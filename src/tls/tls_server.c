@@ -392,6 +392,7 @@ static bool set_client_rule(OSSL_LIB_CTX *library, SSL_CTX *context,
                                     X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
     }
     SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX - 2); /* counts what is between the ends */
+    SSL_CTX_set_max_cert_list(context, CLIENT_CHAIN_BYTES_MAX);
     SSL_CTX_set_verify(context,
                        config->client_rule == CLIENT_CERTIFICATE_REQUIRE
                            ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT

@@ -229,6 +229,27 @@ def test_a_certificate_that_does_not_verify_is_refused_where_none_is_required(st
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_chain_is_refused_by_its_length_before_it_is_read(start, authority, tmp_path, version):
+    """A hundred certificates cost more than all else of a handshake."""
+    proxy = start(listening(authority, OPTIONAL % authority.certificate) + ECHO % "ok")
+    one = authority.certificate.read_text()
+    for n, passes in ((10, True), (16 * 1024 // len(ssl.PEM_cert_to_DER_cert(one)) + 1, False)):
+        chain = tmp_path / "chain.pem"
+        chain.write_text((authority.folder / "client.pem").read_text() + n * one)
+        context = context_of(authority)
+        context.maximum_version = version
+        context.load_cert_chain(chain, authority.folder / "client.key")
+        if passes:
+            with SecureClient(proxy, authority, "two.test", context=context) as client:
+                assert client.ask(host="two.test").status == 200
+            continue
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            with SecureClient(proxy, authority, "two.test", context=context) as client:
+                client.ask(host="two.test")
+    until(lambda: "excessive message size" in proxy.stderr(), "the failure in the log")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_limits_count_by_facts_of_the_certificate(start, start_upstream, authority, version):
     """Each source has a counter of its own for each client; a resumed session has the same client."""
     upstream = start_upstream()
