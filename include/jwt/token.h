@@ -36,7 +36,8 @@ enum {
     X(SPELLING, "the request has a token in a spelling that only some servers read")               \
     X(MALFORMED, "the token is not three parts in base64url")                                      \
     X(BAD_HEADER, "the token's header is not a JSON object, or names a member twice")              \
-    X(BAD_PAYLOAD, "the token's claims are not a JSON object, or name a member twice")             \
+    X(BAD_PAYLOAD,                                                                                 \
+      "the token's claims are not a JSON object, name a member twice, or cannot be read")          \
     X(ALGORITHM, "the token's alg is not allowed")                                                 \
     X(TYPE, "the token's typ is not allowed")                                                      \
     X(CRITICAL, "the token has crit, and no extension is known")                                   \

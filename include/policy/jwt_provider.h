@@ -35,6 +35,7 @@ struct token_view {
                  const struct jwt_provider *provider);
     const struct jwt_provider *provider; /* NULL: nothing was read yet, and the rest is not set */
     bool is_sent;                        /* the request has a token */
+    bool has_form;                       /* it has the form of a JWT, valid or not */
     enum jwt_result result;              /* of a token that is sent */
     const struct jwt_claims *claims;     /* of a valid one; else NULL */
 };
@@ -70,7 +71,7 @@ const struct jwt_claims *token_view_claims(struct token_view *token,
                                            const struct jwt_provider *provider);
 
 /* Whether the token of the latest reading is a reason to refuse the request: it is not valid, and
- * on_invalid denies it; or a server may take one that was not verified. */
+ * on_invalid denies it; or a server may take one that was not read or not verified. */
 bool token_view_is_refused(const struct token_view *token);
 
 /* The claims of @token that @rules name, in @arena, with the values borrowed. NULL: no memory. */

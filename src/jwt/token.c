@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -128,6 +129,7 @@ struct reading {
     uint64_t expires_us;
     struct jwt_period period; /* of the result so far */
     unsigned n_computed;      /* keys that the signature was tried by */
+    bool has_great_number;    /* so that all numbers are read as real ones */
     bool no_memory;
 };
 
@@ -157,11 +159,18 @@ static bool decode(struct reading *reading, struct span part, struct span *bytes
     return true;
 }
 
-/* NULL: no JSON object, or one with a member twice, or reading->no_memory. */
+/* NULL: no JSON object, or one with a member twice, or with what jansson cannot read, or
+ * reading->no_memory. */
 static json_t *parse_object(struct reading *reading, struct span bytes)
 {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_error_t error;
-    json_t *object = json_loadb(bytes.data, bytes.len, JSON_REJECT_DUPLICATES, &error);
+    json_t *object = json_loadb(bytes.data, bytes.len, flags, &error);
+    if (object == NULL && json_error_code(&error) == json_error_numeric_overflow) {
+        /* A whole number of more than 64 bits, which others read as a real one. */
+        reading->has_great_number = true;
+        object = json_loadb(bytes.data, bytes.len, flags | JSON_DECODE_INT_AS_REAL, &error);
+    }
     reading->no_memory = reading->no_memory ||
                          (object == NULL && json_error_code(&error) == json_error_out_of_memory);
     if (object != NULL && !json_is_object(object)) {
@@ -304,6 +313,37 @@ static bool has_audience(const struct reading *reading)
     return is_among(text_of_json(audience), rules->audiences, rules->n_audiences);
 }
 
+static const json_t *find_claim(const json_t *payload, const struct jwt_path *path)
+{
+    const json_t *value = payload;
+    for (size_t i = 0; i < path->n_names; i++) {
+        value = json_object_get(value, path->names[i].data); /* ends with NUL */
+    }
+    return value;
+}
+
+static bool has_nul(const json_t *value)
+{
+    const struct span text = text_of_json(value);
+    return text.len > 0 && memchr(text.data, '\0', text.len) != NULL;
+}
+
+/* Whether a claim that a policy reads has a NUL, at which programs in C cut it. */
+static bool has_cut_claim(const struct reading *reading)
+{
+    for (size_t i = 0; i < reading->rules->n_claims; i++) {
+        const json_t *value = find_claim(reading->payload, &reading->rules->claims[i]);
+        bool is_cut = has_nul(value);
+        for (size_t j = 0; j < json_array_size(value); j++) {
+            is_cut = is_cut || has_nul(json_array_get(value, j));
+        }
+        if (is_cut) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum jwt_result read_payload(struct reading *reading)
 {
     const struct jwt_rules *rules = reading->rules;
@@ -312,7 +352,7 @@ static enum jwt_result read_payload(struct reading *reading)
         return JWT_MALFORMED;
     }
     reading->payload = parse_object(reading, bytes);
-    if (reading->payload == NULL) {
+    if (reading->payload == NULL || has_cut_claim(reading)) {
         return JWT_BAD_PAYLOAD;
     }
     const enum jwt_result result = check_times(reading);
@@ -350,25 +390,31 @@ static enum jwt_result check_signature(struct reading *reading)
 
 /* --- claims that a policy reads --- */
 
-static const json_t *find_claim(const json_t *payload, const struct jwt_path *path)
+/* Whether @value is a whole number of at most 53 bits, *integer. */
+static bool read_integer(const struct reading *reading, const json_t *value, json_int_t *integer)
 {
-    const json_t *value = payload;
-    for (size_t i = 0; i < path->n_names; i++) {
-        value = json_object_get(value, path->names[i].data); /* ends with NUL */
+    if (reading->has_great_number && json_is_real(value)) {
+        const double real = json_real_value(value);
+        *integer = INTEGER_MAX;
+        if (real <= (double)INTEGER_MAX && real >= -(double)INTEGER_MAX) {
+            *integer = (json_int_t)real;
+        }
+        return (double)*integer <= real && (double)*integer >= real;
     }
-    return value;
+    *integer = json_integer_value(value);
+    return json_is_integer(value) && *integer <= INTEGER_MAX && *integer >= -INTEGER_MAX;
 }
 
 /* Copy the text of @value into the arena. *text is empty: it is of no kind that is read, or too
  * long. False: no memory. */
-static bool read_value(const json_t *value, struct arena *arena, struct span *text)
+static bool read_value(const struct reading *reading, const json_t *value, struct span *text)
 {
     char number[NUMBER_TEXT_BYTES];
-    const json_int_t integer = json_integer_value(value);
+    json_int_t integer;
     *text = text_of_json(value);
     if (json_is_boolean(value)) {
         *text = json_is_true(value) ? SPAN("true") : SPAN("false");
-    } else if (json_is_integer(value) && integer <= INTEGER_MAX && integer >= -INTEGER_MAX) {
+    } else if (read_integer(reading, value, &integer)) {
         struct text written = text_of(number, sizeof(number));
         text_add_i64(&written, integer);
         *text = text_span(&written);
@@ -377,11 +423,11 @@ static bool read_value(const json_t *value, struct arena *arena, struct span *te
         *text = span_of(NULL, 0);
         return true;
     }
-    *text = arena_copy(arena, *text);
+    *text = arena_copy(reading->arena, *text);
     return text->data != NULL;
 }
 
-static bool read_claim(const json_t *value, struct arena *arena, struct jwt_claim *claim)
+static bool read_claim(const struct reading *reading, const json_t *value, struct jwt_claim *claim)
 {
     const bool is_array = json_is_array(value);
     size_t n = is_array ? json_array_size(value) : 1;
@@ -390,10 +436,10 @@ static bool read_claim(const json_t *value, struct arena *arena, struct jwt_clai
     if (value == NULL || n == 0) {
         return true;
     }
-    struct span *values = arena_calloc(arena, n, sizeof(*values));
+    struct span *values = arena_calloc(reading->arena, n, sizeof(*values));
     for (size_t i = 0; i < n && values != NULL; i++) {
         struct span *text = &values[claim->n_values];
-        if (!read_value(is_array ? json_array_get(value, i) : value, arena, text)) {
+        if (!read_value(reading, is_array ? json_array_get(value, i) : value, text)) {
             return false;
         }
         claim->n_values = (uint16_t)(claim->n_values + (text->len > 0));
@@ -407,8 +453,7 @@ static bool read_claims(const struct reading *reading, struct jwt_claims *claims
     const struct jwt_rules *rules = reading->rules;
     struct jwt_claim *list = arena_calloc(reading->arena, rules->n_claims + 1, sizeof(*list));
     for (size_t i = 0; i < rules->n_claims && list != NULL; i++) {
-        if (!read_claim(find_claim(reading->payload, &rules->claims[i]), reading->arena,
-                        &list[i])) {
+        if (!read_claim(reading, find_claim(reading->payload, &rules->claims[i]), &list[i])) {
             return false;
         }
     }

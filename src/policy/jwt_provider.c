@@ -10,15 +10,27 @@ const struct jwt_claims *token_view_claims(struct token_view *token,
     return token->claims;
 }
 
-bool token_view_is_refused(const struct token_view *token)
+/* Whether nothing was judged of the token but its form. */
+static bool is_unread(enum jwt_result result)
 {
-    if (!token->is_sent || token->claims != NULL) {
-        return false;
-    }
+    return result == JWT_TOO_LONG || result == JWT_MALFORMED || result == JWT_BAD_HEADER ||
+           result == JWT_BAD_PAYLOAD || result == JWT_MANY_KEYS || result == JWT_SIGNATURE_LENGTH;
+}
+
+/* Whether a server may take the token though it was not verified here. Its user may have brought
+ * that about, by a claim that he writes, such as a nickname, or by digits without a meaning. */
+static bool may_be_taken(const struct token_view *token)
+{
     const enum jwt_result result = token->result;
-    return token->provider->on_invalid == JWT_INVALID_IS_DENIED || result == JWT_SEVERAL ||
+    return (token->has_form && is_unread(result)) || result == JWT_SEVERAL ||
            result == JWT_SPELLING || result == JWT_TOO_MANY_FAILURES || result == JWT_UNREAD ||
            result == JWT_NO_MEMORY;
+}
+
+bool token_view_is_refused(const struct token_view *token)
+{
+    return token->is_sent && token->claims == NULL &&
+           (token->provider->on_invalid == JWT_INVALID_IS_DENIED || may_be_taken(token));
 }
 
 const struct jwt_claims *given_token_claims(const struct given_token *token,

@@ -197,6 +197,53 @@ def test_no_spelling_of_a_token_elsewhere_leaves_it_either(start, place, spellin
         assert ask(opaque if place.startswith("header") else f"t={opaque}") == 200, opaque
 
 
+PER_USER = "per-user: {key: jwt.sub, rate: 1/day, missing: skip}"
+UNREAD_VALUES = [r'"\ud800"', "1e999", "[" * 2100 + "]" * 2100, '"\xff"', '{"a":1,"a":2}', f'"{"x" * 6500}"']
+READ_VALUES = [r'"a\u0000b"', "9223372036854775808", "-0", '{"__proto__":1}']
+
+
+@pytest.mark.parametrize("on_invalid", ["deny", "missing"])
+def test_no_claim_that_a_user_writes_leaves_the_bucket_of_his_others(start, on_invalid):
+    jwt = SECRET.replace("api}", f"api, on_invalid: {on_invalid}}}")
+    proxy = start(policy(f"  - {{limits: [per-user], {OK}}}\n", PER_USER, jwt=jwt))
+
+    def ask(sub, nickname):
+        written = json.dumps(claims(sub))[:-1] + f', "nickname": {nickname}}}'
+        return proxy.ask(fields=bearer(hs256(written.encode("latin-1")))).status
+
+    for sub in ("alice", 12345):
+        assert [ask(sub, '"bob"') for _ in range(2)] == [200, 429]
+        assert [ask(sub, value) for value in READ_VALUES] == [429] * len(READ_VALUES)
+        assert [ask(sub, value) for value in UNREAD_VALUES] == [401] * len(UNREAD_VALUES)
+    assert ask("ali\0ce", "1") == 401
+
+
+@pytest.mark.parametrize("on_invalid, limit, warns", [
+    ("missing", "key: jwt.sub | client.ip", True), ("missing", "key: jwt.sub, missing: skip", True),
+    ("missing", "key: jwt.sub, missing: deny", False), ("missing", "key: client.ip", False),
+    ("missing", "key: jwt.sub | client.ip, shadow: true", False), ("deny", "key: jwt.sub | client.ip", False)])
+def test_check_warns_where_an_invalid_token_takes_a_limit_away(tmp_path, on_invalid, limit, warns):
+    path = tmp_path / "policy.yaml"
+    jwt = SECRET.replace("api}", f"api, on_invalid: {on_invalid}}}")
+    written = policy("  - {limits: [l], jwt: main, respond: {status: 200}}\n", f"l: {{{limit}, rate: 1/s}}", jwt)
+    path.write_text("listen: 127.0.0.1:0\n" + written)
+    checked = program.command("check", str(path))
+    assert (checked.returncode, "[ignored-token]" in checked.stderr) == (0, warns), checked.stderr
+
+
+def test_no_digits_that_count_for_nothing_leave_it_either(start):
+    jwt = SECRET.replace("api}", "api, on_invalid: missing}")
+    proxy = start(policy(f"  - {{limits: [per-user], {OK}}}\n", PER_USER, jwt=jwt))
+    token = hs256(claims())
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    last = alphabet[alphabet.index(token[-1]) + 1]  # its last two bits are no part of the signature
+    assert [proxy.ask(fields=bearer(token)).status for _ in range(2)] == [200, 429]
+    for spelling in (token[:-1] + last, token + "A", token + "AA"):
+        assert proxy.ask(fields=bearer(spelling)).status == 401, spelling
+    for other in ("x.y.z", "v4.public.AAAA", "eyJhbGciOiJkaXIifQ..AAAA.AAAA.AAAA"):
+        assert proxy.ask(fields=bearer(other)).status == 200, other
+
+
 @pytest.mark.parametrize("on_invalid", ["deny", "missing"])
 def test_a_token_that_cannot_be_judged_passes_no_route_by_claims(start, on_invalid):
     jwt = SECRET.replace("api}", f"api, on_invalid: {on_invalid}}}")

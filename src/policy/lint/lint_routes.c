@@ -150,6 +150,53 @@ static bool is_used(const struct policy *policy, const struct jwt_provider *prov
     return false;
 }
 
+/* Whether @rule counts a request without a token by something else, or not at all. */
+static bool goes_without_token(const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        for (size_t j = 0; j < part->n_terms; j++) {
+            const bool is_last = j + 1 == part->n_terms;
+            if (KEY_SOURCE_ROWS[part->terms[j].source].origin == KEY_FROM_TOKEN &&
+                (!is_last || rule->missing == KEY_MISSING_SKIP)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The first enforced limit of a route of @provider that goes without a token, or NULL. */
+static const struct limit_rule *first_without_token(const struct policy *policy,
+                                                    const struct jwt_provider *provider)
+{
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        for (size_t j = 0; j < route->n_rules && route->jwt == provider; j++) {
+            if (!route->rules[j]->limits[0].shadow && goes_without_token(route->rules[j])) {
+                return route->rules[j];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void find_ignored_tokens(struct lint *lint, const struct jwt_provider *provider,
+                                const struct node *node)
+{
+    const struct limit_rule *rule = provider->on_invalid == JWT_INVALID_IS_MISSING
+                                        ? first_without_token(lint->policy, provider)
+                                        : NULL;
+    if (rule != NULL) {
+        node_warn(lint->diags, node_find(node, SPAN("on_invalid")), WARNING_IGNORED_TOKEN,
+                  "jwt \"%.*s\" counts a token that is not valid as none, and limit \"%.*s\" lets "
+                  "requests without one go past the count of their user: so does a token that the "
+                  "server takes and these rules refuse, by its alg, iss, aud or exp; write "
+                  "on_invalid: deny, or make sure that the server has the same rules",
+                  SPAN_ARGS(provider->name), SPAN_ARGS(rule->name));
+    }
+}
+
 void lint_providers(struct lint *lint)
 {
     const struct spec_jwt *specs = lint->spec->jwt.items;
@@ -166,5 +213,6 @@ void lint_providers(struct lint *lint)
                       "write issuer, as iss stands in the tokens",
                       SPAN_ARGS(provider->name));
         }
+        find_ignored_tokens(lint, provider, specs[i].position.node);
     }
 }

@@ -36,13 +36,19 @@ static size_t token_octets(struct span text)
     return n;
 }
 
-static bool has_dots(struct span text)
+/* How many dots @text has, DOTS + 1 at most. */
+static unsigned count_dots(struct span text)
 {
     unsigned n = 0;
-    for (size_t i = 0; i < text.len && n < DOTS; i++) {
+    for (size_t i = 0; i < text.len && n <= DOTS; i++) {
         n += text.data[i] == '.';
     }
-    return n == DOTS;
+    return n;
+}
+
+static bool has_dots(struct span text)
+{
+    return count_dots(text) >= DOTS;
 }
 
 /* Whether @text, which is not a valid token, has the dots of one and octets that no token has: some
@@ -188,6 +194,7 @@ static void read_token(struct token_view *view, const struct request_view *reque
     view->provider = provider;
     view->is_sent = token.data != NULL || view->result != JWT_VALID;
     view->claims = NULL;
+    view->has_form = false;
     if (view->is_sent && view->result == JWT_VALID) {
         const struct jwt_request sender = {
             .client = request->client,
@@ -198,7 +205,11 @@ static void read_token(struct token_view *view, const struct request_view *reque
         };
         view->result = jwt_verifier_check(check->verifier, &provider->source, token, &sender,
                                           check->arena, &view->claims);
-        view->result = view->claims == NULL && is_odd(token) ? JWT_SPELLING : view->result;
+        if (view->claims == NULL) {
+            /* An encrypted token (JWE) has more dots. */
+            view->has_form = looks_like_token(token) && count_dots(token) == DOTS;
+            view->result = is_odd(token) ? JWT_SPELLING : view->result;
+        }
     }
 }
 
@@ -221,6 +232,7 @@ static void read_given(struct token_view *view, const struct request_view *reque
     (void)request;
     view->provider = provider;
     view->is_sent = check->given != NULL;
+    view->has_form = view->is_sent;
     view->claims = NULL;
     if (view->is_sent) {
         view->claims = given_token_claims(check->given, &provider->source.rules, check->arena);

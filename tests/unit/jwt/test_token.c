@@ -128,7 +128,18 @@ static const struct {
      "{\"iss\":\"https://id\",\"aud\":\"api\",\"exp\":1700000100,\"sub\":\"a\\u0000b\"}",
      JWT_BAD_PAYLOAD},
     {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"x\":\"\xff\"}", JWT_BAD_PAYLOAD},
-    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"x\":99999999999999999999999}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"x\":1e999}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"x\":\"\\ud800\"}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"x\":{\"a\":1,\"a\":2}}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"a\\u0000b\":1}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000100,\"roles\":[\"a\",\"b\\u0000\"]}", JWT_BAD_PAYLOAD},
+    {"{\"alg\":\"HS256\"}", "{\"iss\":\"https://id\\u0000\",\"exp\":1700000100}", JWT_ISSUER},
+    {"{\"alg\":\"HS256\"}",
+     "{\"iss\":\"https://id\",\"aud\":\"api\",\"exp\":1700000100,\"x\":\"a\\u0000b\"}", JWT_VALID},
+    {"{\"alg\":\"HS256\"}",
+     "{\"iss\":\"https://id\",\"aud\":\"api\",\"exp\":1700000100,\"x\":99999999999999999999999}",
+     JWT_VALID},
+    {"{\"alg\":\"HS256\"}", "{\"exp\":1700000000,\"x\":99999999999999999999999}", JWT_EXPIRED},
     /* times */
     {"{\"alg\":\"HS256\"}", "{}", JWT_NO_EXPIRY},
     {"{\"alg\":\"HS256\"}", "{\"exp\":\"1700000100\"}", JWT_NO_EXPIRY},
@@ -321,6 +332,35 @@ START_TEST(a_value_that_libraries_read_differently_is_missing)
 }
 END_TEST
 
+static const struct {
+    const char *sub;
+    const char *text;
+} BESIDE_GREAT[] = {
+    {"7", "7"},
+    {"-7", "-7"},
+    {"9007199254740991", "9007199254740991"},
+    {"-9007199254740991", "-9007199254740991"},
+    {"9007199254740992", ""},
+    {"9007199254740993", ""},
+    {"-9007199254740993", ""},
+    {"7.5", ""},
+    {"-1e300", ""},
+    {"\"7\"", "7"},
+};
+
+START_TEST(a_number_beside_a_greater_one_is_what_it_is)
+{
+    char payload[256];
+    rules.n_issuers = 0;
+    rules.n_audiences = 0;
+    (void)snprintf(payload, sizeof(payload),
+                   "{\"exp\":1700000100,\"sub\":%s,\"x\":9223372036854775808}",
+                   BESIDE_GREAT[_i].sub);
+    ck_assert_int_eq(verify("{\"alg\":\"HS256\"}", payload), JWT_VALID);
+    ck_assert(span_equals(jwt_claim_text(&claims.claims[0]), span_of_text(BESIDE_GREAT[_i].text)));
+}
+END_TEST
+
 START_TEST(a_long_value_is_missing)
 {
     char payload[2 * JWT_VALUE_BYTES_MAX];
@@ -398,6 +438,8 @@ int main(void)
     tcase_add_test(tcase, claims_are_read_by_path);
     tcase_add_loop_test(tcase, a_value_that_libraries_read_differently_is_missing, 0,
                         (int)ARRAY_LEN(MISSING));
+    tcase_add_loop_test(tcase, a_number_beside_a_greater_one_is_what_it_is, 0,
+                        (int)ARRAY_LEN(BESIDE_GREAT));
     tcase_add_test(tcase, a_long_value_is_missing);
     tcase_add_loop_test(tcase, a_path_is_parsed, 0, (int)ARRAY_LEN(PATHS));
     suite_add_tcase(suite, tcase);
