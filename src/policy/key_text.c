@@ -130,6 +130,7 @@ struct reading {
     struct text *problem;
     bool in_braces;
     bool is_alone;                     /* the key has one part */
+    bool ignores_case;                 /* paths are counted in lower case */
     bool is_prefix;                    /* of addresses, was read */
     bool is_widened;                   /* an address has other bits than the key counts by */
     char scratch[KEY_GIVEN_BYTES_MAX]; /* for a quoted value */
@@ -247,7 +248,9 @@ static bool write_value(struct reading *reading, const struct key_term *term, st
     char buffer[ADDRESS_TEXT_MAX];
     struct key_scratch scratch;
     struct text canonical = text_of(buffer, sizeof(buffer));
-    value = key_value_normalise(term, value, &scratch);
+    if (!key_value_normalise(term, reading->ignores_case, &value, &scratch, reading->problem)) {
+        return false;
+    }
     if (term->source == KEY_CLIENT_IP) {
         if (!read_client(reading, term, value, &canonical)) {
             return false;
@@ -443,6 +446,23 @@ static bool read_address(struct reading *reading, const struct key *key, struct 
     return false;
 }
 
+/* Whether all routes whose requests count under @key, of a limit of @policy, ignore the case of
+ * paths: then keys have them in lower case. */
+static bool ignores_case(const struct policy *policy, const struct key *key)
+{
+    bool is_used = false;
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        for (size_t j = 0; j < route->n_rules; j++) {
+            if (&route->rules[j]->key == key && !route->match.ignore_case) {
+                return false;
+            }
+            is_used = is_used || &route->rules[j]->key == key;
+        }
+    }
+    return is_used;
+}
+
 bool key_parse(const struct policy *policy, const struct key *key, struct span written,
                struct key_given *given, struct text *problem)
 {
@@ -453,6 +473,7 @@ bool key_parse(const struct policy *policy, const struct key *key, struct span w
     reading.identity = &identity;
     reading.problem = problem;
     reading.is_alone = key->n_parts == 1;
+    reading.ignores_case = ignores_case(policy, key);
     reading.is_prefix = false;
     reading.is_widened = false;
     given->len = 0;

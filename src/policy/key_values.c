@@ -1,11 +1,18 @@
 #include "policy/key_values.h"
 
 #include "http/grpc.h"
+#include "http/octet.h"
 #include "http/signed_value.h"
+#include "http/target.h"
 #include "http/values.h"
 #include "jwt/token.h"
 #include "policy/geohash.h"
 #include "tls/client_certificate.h"
+
+enum {
+    CERTIFICATE_HASH_DIGITS = 64,
+    PATH_SHOWN_BYTES_MAX = 64, /* in a problem */
+};
 
 /* The state of reading the values of one term. */
 struct reading {
@@ -475,23 +482,150 @@ bool key_values_read(const struct key_part *part, enum key_duplicates duplicates
     return true;
 }
 
-struct span key_value_normalise(const struct key_term *term, struct span value,
-                                struct key_scratch *scratch)
+/* --- values that operators write --- */
+
+static bool refuse_ambiguous(struct text *problem)
+{
+    return text_refuse(problem, "servers read it in several ways, so requests with it are refused");
+}
+
+static bool normalise_named(bool is_cookie, struct span *value, struct key_scratch *scratch,
+                            struct text *problem)
 {
     struct span readings[VALUE_READINGS_MAX];
     size_t n;
-    scratch->used = 0;
+    if (!(is_cookie ? cookie_decode : query_decode)(value_trim(*value), scratch->bytes,
+                                                    sizeof(scratch->bytes), readings, &n)) {
+        return refuse_ambiguous(problem);
+    }
+    *value = value_trim(readings[0]);
+    if (readings[0].data == scratch->bytes) {
+        scratch->used = (size_t)(value->data + value->len - scratch->bytes);
+    }
+    return !may_be_signed(*value) || signed_normalise(value, 0, is_cookie, scratch) ||
+           refuse_ambiguous(problem);
+}
+
+/* Normalise @path as that of a request. Returns NULL, or a static phrase. */
+static const char *normalise_whole_path(struct span *path, bool ignores_case, bool is_segment,
+                                        struct key_scratch *scratch)
+{
+    const struct path_rules rules = {.allow_encoded_slash = true, .ignore_case = ignores_case};
+    char *buffer = scratch->bytes + scratch->used;
+    struct path normal;
+    const char *fault = path_normalise(*path, &rules, buffer, &normal);
+    if (fault == NULL && is_segment && (normal.n_segments != 1 || normal.climbs)) {
+        fault = "a segment has no slash and is no \"..\"";
+    }
+    *path = is_segment && fault == NULL ? normal.segments[0] : normal.text;
+    return fault;
+}
+
+/* The path of a request for what an operator wrote, in @scratch: escapes stand in place of blanks,
+ * of octets beyond ASCII and of others that no target has, and there is no query. */
+static struct span escape_path(struct span written, bool is_segment, struct key_scratch *scratch)
+{
+    struct text path = text_of(scratch->bytes, sizeof(scratch->bytes));
+    if (is_segment) {
+        text_add_char(&path, '/');
+    }
+    for (size_t i = 0; i < written.len && written.data[i] != '?' && written.data[i] != '#'; i++) {
+        const char c = written.data[i];
+        if (c > ' ' && c < 0x7f) {
+            text_add_char(&path, c);
+        } else {
+            text_add_format(&path, "%%%02X", (unsigned)(unsigned char)c);
+        }
+    }
+    scratch->used = path.len;
+    return text_span(&path);
+}
+
+/* A path, or, if it @is_segment, one segment of one. */
+static bool normalise_path(struct span *value, bool is_segment, bool ignores_case,
+                           struct key_scratch *scratch, struct text *problem)
+{
+    struct span path = escape_path(*value, is_segment, scratch);
+    const bool is_path = path.len == value->len + is_segment;
+    const char *fault = normalise_whole_path(&path, ignores_case, is_segment, scratch);
+    if (fault != NULL) {
+        return text_refuse(problem, "%s", fault);
+    }
+    if (!is_path) {
+        text_add_format(problem, "no request has such a %s: write ",
+                        is_segment ? "segment" : "path");
+        if (path.len == 0) {
+            return text_refuse(problem, "none");
+        }
+        const bool is_long = path.len > PATH_SHOWN_BYTES_MAX;
+        text_add_char(problem, '"');
+        text_add(problem, span_of(path.data, is_long ? PATH_SHOWN_BYTES_MAX : path.len));
+        text_add(problem, is_long ? SPAN("\xe2\x80\xa6\"") : SPAN("\""));
+        return false;
+    }
+    *value = path;
+    return true;
+}
+
+static bool normalise_host(struct span *value, struct key_scratch *scratch, struct text *problem)
+{
+    const struct span host =
+        target_is_host(*value) ? target_normalise_host(*value, scratch->bytes) : SPAN("");
+    if (host.len == 0 || host.data[host.len - 1] == '.') {
+        return text_refuse(problem,
+                           "host is a name or an address, as api.example.com or [2001:db8::1]");
+    }
+    *value = host;
+    return true;
+}
+
+/* The letters of @value in lower case; without colons if it @is_hash, of hex digits. */
+static bool normalise_certificate(struct span *value, bool is_hash, struct key_scratch *scratch,
+                                  struct text *problem)
+{
+    struct text text = text_of(scratch->bytes, sizeof(scratch->bytes));
+    bool is_sound = true;
+    for (size_t i = 0; i < value->len; i++) {
+        const char c = ascii_lower(value->data[i]);
+        if (!is_hash || c != ':') {
+            text_add_char(&text, c);
+            is_sound = is_sound && octet_is(c, OCTET_HEX);
+        }
+    }
+    *value = text_span(&text);
+    return !is_hash || (is_sound && text.len == CERTIFICATE_HASH_DIGITS) ||
+           text_refuse(problem, "client.cert is %d hex digits, a SHA-256", CERTIFICATE_HASH_DIGITS);
+}
+
+bool key_value_normalise(const struct key_term *term, bool ignores_case, struct span *value,
+                         struct key_scratch *scratch, struct text *problem)
+{
     const enum key_origin origin = KEY_SOURCE_ROWS[term->source].origin;
-    if (origin == KEY_FROM_HEADER) {
-        return normalise_field(term, &value, scratch) ? value : SPAN("");
+    scratch->used = 0;
+    if (value->len == 0) {
+        return true;
     }
-    if (origin == KEY_FROM_COOKIE &&
-        cookie_decode(value_trim(value), scratch->bytes, sizeof(scratch->bytes), readings, &n)) {
-        value = readings[0];
-        scratch->used = value.data == scratch->bytes ? value.len : 0;
+    switch (origin) {
+    case KEY_FROM_HEADER:
+        return normalise_field(term, value, scratch) || refuse_ambiguous(problem);
+    case KEY_FROM_COOKIE:
+    case KEY_FROM_QUERY:
+        return normalise_named(origin == KEY_FROM_COOKIE, value, scratch, problem);
+    case KEY_FROM_PATH:
+        return normalise_path(value, term->source != KEY_PATH, ignores_case, scratch, problem);
+    case KEY_FROM_HOST:
+        return normalise_host(value, scratch, problem);
+    case KEY_FROM_CERTIFICATE:
+        return (term->source != KEY_CLIENT_CERT && term->source != KEY_CLIENT_CERT_DNS) ||
+               normalise_certificate(value, term->source == KEY_CLIENT_CERT, scratch, problem);
+    case KEY_FROM_ADDRESS:
+    case KEY_FROM_DATABASE:
+    case KEY_FROM_HANDSHAKE:
+    case KEY_FROM_METHOD:
+    case KEY_FROM_TOKEN:
+    case KEY_FROM_POSITION:
+    case KEY_FROM_POLICY:
+        break;
     }
-    if ((origin == KEY_FROM_COOKIE || origin == KEY_FROM_QUERY) && may_be_signed(value)) {
-        return signed_normalise(&value, 0, origin == KEY_FROM_COOKIE, scratch) ? value : SPAN("");
-    }
-    return value;
+    return true;
 }

@@ -45,9 +45,13 @@ MUST_USE bool key_values_read(const struct key_part *part, enum key_duplicates d
                               const struct request_view *request, struct key_scratch *scratch,
                               struct key_values *values);
 
-/* Normalise @value, written by an operator for @term, in the same way as a value of a request. */
-struct span key_value_normalise(const struct key_term *term, struct span value,
-                                struct key_scratch *scratch);
+/* Replace *@value, written by an operator for @term, by the value that requests with it are counted
+ * by: it may point into @scratch, and is empty where it counts as missing. Addresses, methods,
+ * facts of databases and cells are left as they are. @ignores_case: the paths of the requests are
+ * in lower case. False: no request is counted by it, @problem says why. */
+MUST_USE bool key_value_normalise(const struct key_term *term, bool ignores_case,
+                                  struct span *value, struct key_scratch *scratch,
+                                  struct text *problem);
 
 /* Whether a request may have several values for @term that are counted each. */
 bool key_term_may_differ(const struct key_term *term, enum key_duplicates duplicates);

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -258,6 +259,42 @@ def test_a_shadow_refuses_nobody_and_what_except_names_is_not_banned(start_proxi
     proxy.admin.change("POST", office + "/ban", body(**{"for": "10m"}))
     assert proxy.statuses("/quiet") == {204} and proxy.statuses("/office") == {204}
     assert {line["shadow"] for line in proxy.sluice.lines_of("/quiet", 4)} == {"quiet"}
+
+
+SPELLINGS_POLICY = """
+    workers: 2
+    admin: unix:{folder}/admin.sock
+    store: {{{store}}}
+    limits:
+      host: {{key: host, rate: 1000/hour}}
+      path: {{key: path, rate: 1000/hour}}
+      segment: {{key: path.2, rate: 1000/hour}}
+      query: {{key: query.k, rate: 1000/hour}}
+      folded: {{key: path, rate: 1000/hour}}
+    routes:
+      - {{match: {{path: /folded/**, ignore_case: true}}, limits: [folded], respond: {{status: 204}}}}
+      - {{limits: [host, path, segment, query], respond: {{status: 204}}}}
+"""
+
+
+def test_a_ban_holds_in_whatever_spelling_its_key_is_given(start, tmp_path):
+    proxy = Proxy(start, tmp_path, 0, LOCAL, SPELLINGS_POLICY)
+    for limit, key, path, host in [
+            ("host", "host=EX.Test.:8080", "/", "ex.test"),
+            ("path", "path=/a//%62;x=1", "/a/b", "a.test"),
+            ("path", "path=/x/../caf%c3%a9", "/caf%C3%A9", "a.test"),
+            ("segment", "path.2=A%62", "/z/Ab", "a.test"),
+            ("query", "query.k=%61b", "/?k=ab", "a.test"),
+            ("folded", "path=/Folded/Up", "/folded/up", "a.test")]:
+        place = KEYS.format(limit, urllib.parse.quote(key, safe=""))
+        assert proxy.sluice.ask(path=path, host=host).status == 204
+        proxy.admin.change("POST", place + "/ban", body(**{"for": "10m"}))
+        assert proxy.sluice.ask(path=path, host=host).status == 429, key
+        proxy.admin.change("DELETE", place + "/ban")
+        assert proxy.sluice.ask(path=path, host=host).status == 204
+    place = KEYS.format("path", urllib.parse.quote("path=/q?x=1", safe=""))
+    asked = proxy.admin.ask("POST", place + "/ban", [JSON], body(**{"for": "10m"}))
+    assert is_problem(asked, 400) == 'key: no request has such a path: write "/q"'
 
 
 # --- resets ---

@@ -142,6 +142,86 @@ START_TEST(a_value_is_one_key_in_each_of_its_spellings)
 }
 END_TEST
 
+#define CERTIFICATE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define CERTIFICATE_WITH_COLONS                                                                    \
+    "01:23:45:67:89:AB:CD:EF:01:23:45:67:89:AB:CD:EF:01:23:45:67:89:AB:CD:EF:01:23:45:67:89:AB:"   \
+    "CD:"                                                                                          \
+    "EF"
+
+/* Each written value with the one that requests are counted by. */
+static const struct {
+    const char *key;
+    const char *written;
+    const char *counted;
+} SPELLINGS[] = {
+    {"host", "host=API.Example", "host=api.example"},
+    {"host", "host=api.example.", "host=api.example"},
+    {"host", "host=api.example:8080", "host=api.example"},
+    {"host", "host=[::0001]", "host=[::1]"},
+    {"host", "{host:4=A.B.}", "{host:3=a.b}"},
+    {"path", "path=/a//b", "path=/a/b"},
+    {"path", "path=/x/../y", "path=/y"},
+    {"path", "path=/%61c", "path=/ac"},
+    {"path", "path=/caf%c3%a9", "path=/caf%C3%A9"},
+    {"path", "path=/k;x=1", "path=/k"},
+    {"path", "path=/a%2fb", "path=/a%2Fb"},
+    {"path.2", "path.2=A%62", "path.2=Ab"},
+    {"path.2", "path.2=k;x=1", "path.2=k"},
+    {"path.id", "path.id=A%62", "path.id=Ab"},
+    {"query.k", "query.k=%61b", "query.k=ab"},
+    {"query.k", "query.k=a+b", "query.k=a b"},
+    {"query.k", "query.k= d ", "query.k=d"},
+    {"query.k", "query.k=%20d+", "query.k=d"},
+    {"cookie.k", "cookie.k=%61b", "cookie.k=ab"},
+    {"cookie.k", "cookie.k= d ", "cookie.k=d"},
+    {"client.cert", "client.cert=" CERTIFICATE_WITH_COLONS, "client.cert=" CERTIFICATE},
+    {"client.cert.dns", "client.cert.dns=Alice.SVC", "client.cert.dns=alice.svc"},
+};
+
+START_TEST(a_value_means_the_one_that_requests_with_it_are_counted_by)
+{
+    struct key_given given;
+    struct key_given counted;
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    ck_assert_msg(parse(SPELLINGS[_i].key, span_of_text(SPELLINGS[_i].written), &given, &problem),
+                  "%s: %.*s", SPELLINGS[_i].written, SPAN_ARGS(text_span(&problem)));
+    ck_assert(parse(SPELLINGS[_i].key, span_of_text(SPELLINGS[_i].counted), &counted, &problem));
+    ck_assert_msg(span_equals(key_given_identity(&given), key_given_identity(&counted)),
+                  "%s: %.*s, not %.*s", SPELLINGS[_i].written,
+                  SPAN_ARGS(key_given_identity(&given)), SPAN_ARGS(key_given_identity(&counted)));
+}
+END_TEST
+
+START_TEST(other_facts_of_certificates_are_taken_as_they_are)
+{
+    struct key_given given;
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    ck_assert(parse("client.cert.cn", SPAN("client.cert.cn=Alice"), &given, &problem));
+    ck_assert(span_equals(key_given_identity(&given), SPAN("{client.cert.cn:5=Alice}")));
+}
+END_TEST
+
+START_TEST(paths_are_in_lower_case_where_all_routes_of_the_limit_ignore_case)
+{
+    static struct limit_rule rule;
+    static const struct limit_rule *rules[] = {&rule};
+    struct route routes[] = {{.rules = rules, .n_rules = 1, .match.ignore_case = true},
+                             {.rules = rules, .n_rules = 1, .match.ignore_case = false}};
+    const struct policy with_routes = {.routes = routes, .n_routes = 1};
+    const struct policy with_both = {.routes = routes, .n_routes = 2};
+    struct key_given given;
+    char buffer[256];
+    struct text problem = text_of(buffer, sizeof(buffer));
+    rule.key = compile("path");
+    ck_assert(key_parse(&with_routes, &rule.key, SPAN("path=/A%c3"), &given, &problem));
+    ck_assert(span_equals(key_given_identity(&given), SPAN("{path:5=/a%C3}")));
+    ck_assert(key_parse(&with_both, &rule.key, SPAN("path=/A%c3"), &given, &problem));
+    ck_assert(span_equals(key_given_identity(&given), SPAN("{path:5=/A%C3}")));
+}
+END_TEST
+
 START_TEST(what_is_printed_is_read_back)
 {
     char printed_bytes[256];
@@ -270,6 +350,25 @@ static const struct {
      "write geohash(query.a query.b 6)=VALUE or none where it says "
      "\"geohash(query.a query.b 5)=u33dc\""},
     {"global", "global=one", "there is one global counter: global=all"},
+    {"host", "host=a b", "host is a name or an address, as api.example.com or [2001:db8::1]"},
+    {"host", "host=::1", "host is a name or an address, as api.example.com or [2001:db8::1]"},
+    {"host", "host=a..", "host is a name or an address, as api.example.com or [2001:db8::1]"},
+    {"path", "path=a", "the path does not start with a slash"},
+    {"path", "path=/q?x=1", "no request has such a path: write \"/q\""},
+    {"path", "path=/a//caf\xc3\xa9", "no request has such a path: write \"/a/caf%C3%A9\""},
+    {"path", "path=/a b", "no request has such a path: write \"/a%20b\""},
+    {"path.2", "path.2=a b", "no request has such a segment: write \"a%20b\""},
+    {"path.2", "path.2=a/b", "a segment has no slash and is no \"..\""},
+    {"path.id", "path.id=a/..", "a segment has no slash and is no \"..\""},
+    {"path.2", "path.2=?", "no request has such a segment: write none"},
+    {"cookie.a", "cookie.a=j:\"a\"",
+     "servers read it in several ways, so requests with it are refused"},
+    {"header.authorization", "header.authorization=Bearer a b",
+     "servers read it in several ways, so requests with it are refused"},
+    {"query.k", "query.k=%20", "an empty value counts as missing: write none"},
+    {"client.cert", "client.cert=AB", "client.cert is 64 hex digits, a SHA-256"},
+    {"client.cert", "client.cert=g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+     "client.cert is 64 hex digits, a SHA-256"},
     {"cookie.a", "cookie.A=1", "write cookie.a=VALUE or none where it says \"cookie.A=1\""},
 };
 
@@ -291,7 +390,7 @@ START_TEST(what_is_too_long_is_refused)
     char buffer[256];
     struct text problem = text_of(buffer, sizeof(buffer));
     memset(written, 'a', sizeof(written));
-    memcpy(written, "path=", 5);
+    memcpy(written, "path=/", 6);
     ck_assert(!parse("path", span_of(written, sizeof(written)), &given, &problem));
     ck_assert(span_equals(text_span(&problem), SPAN("is longer than 4 KiB")));
     ck_assert(parse("path", span_of(written, sizeof(written) - 1), &given, &problem));
@@ -320,6 +419,10 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_key_is_read_in_each_of_its_forms, 0, (int)ARRAY_LEN(MEANT));
     tcase_add_test(tcase, a_value_is_one_key_in_each_of_its_spellings);
+    tcase_add_loop_test(tcase, a_value_means_the_one_that_requests_with_it_are_counted_by, 0,
+                        (int)ARRAY_LEN(SPELLINGS));
+    tcase_add_test(tcase, other_facts_of_certificates_are_taken_as_they_are);
+    tcase_add_test(tcase, paths_are_in_lower_case_where_all_routes_of_the_limit_ignore_case);
     tcase_add_loop_test(tcase, what_is_printed_is_read_back, 0, (int)ARRAY_LEN(MEANT));
     tcase_add_test(tcase, the_value_of_a_secret_part_means_what_a_request_with_it_is);
     tcase_add_test(tcase, a_method_means_what_a_request_with_it_is_counted_as);
