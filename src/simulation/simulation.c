@@ -268,7 +268,8 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
     if (evaluation->status != 0) {
         return (struct outcome){
             .status = evaluation->status,
-            .end = evaluation->reason != NULL ? ANSWER_SERVER_FAILED : ANSWER_WHOLE,
+            .end = evaluation->reason != NULL && evaluation->status >= 500 ? ANSWER_SERVER_FAILED
+                                                                           : ANSWER_WHOLE,
         };
     }
     if (future->end == ANSWER_SERVER_FAILED && future->status == 0) {

@@ -267,6 +267,26 @@ def test_a_token_that_cannot_be_judged_passes_no_route_by_claims(start, on_inval
             assert client.ask(path="/a", fields=free[i]).status == 429
 
 
+@pytest.mark.parametrize("rule, statuses", [
+    ("charge_on: [401]", [401] * 5 + [429] * 3),
+    ("charge_on: [4xx]", [401] * 5 + [429] * 3),
+    ("charge_on: [2xx]", [401] * 8),
+    ("refund_on: [2xx]", [401] * 5 + [429] * 3),
+    ("refund_on: [401]", [401] * 8),
+    ("charge_on: [401], ban: {after: 3/minute, for: 1h}", [401] * 3 + [429] * 5),
+])
+def test_a_refused_token_is_an_answer_of_401(start, rule, statuses):
+    """Guessing tokens is limited like guessing passwords."""
+    wrong, expired = hs256(claims(), "f" * 32), hs256(claims(exp=1))
+    for token in (wrong, expired, "x.y.z", None):
+        proxy = start(policy(f"  - {{limits: [a], jwt: {{required: true}}, {OK}}}\n",
+                             f"a: {{key: client.ip, algorithm: fixed_window, rate: 5/day, {rule}}}"))
+        fields = bearer(token) if token else []
+        with proxy.connect() as client:
+            assert [client.ask(fields=fields).status for _ in statuses] == statuses, token
+        proxy.stop()
+
+
 # --- routes ---
 
 

@@ -23,6 +23,13 @@
 
 enum { UNBELIEVED_LOG_US = 60 * 1000 * 1000 };
 
+/* The policy refuses the request for its token: a whole answer, as one of a server. */
+static void refuse(struct exchange *exchange)
+{
+    exchange->fault = exchange->evaluation.reason;
+    exchange_reply(exchange, reply_problem(exchange, exchange->evaluation.status, exchange->fault));
+}
+
 static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->evaluation.status == 0) {
@@ -31,6 +38,8 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
         } else {
             exchange_await_body(exchange, now_us);
         }
+    } else if (exchange->evaluation.reason != NULL && exchange->evaluation.status < 500) {
+        refuse(exchange);
     } else if (exchange->evaluation.reason != NULL) {
         exchange_fail(exchange, exchange->evaluation.status, exchange->evaluation.reason);
     } else {
