@@ -215,8 +215,8 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
         .is_unreadable = exchange->is_answer_unreadable,
-        .is_gateway_error = exchange->has_upstream_answered && exchange->end == ANSWER_WHOLE &&
-                            answer_is_gateway_error(exchange->out.status),
+        .is_gateway_error = exchange->has_upstream_answered && exchange->is_response_started &&
+                            answer_is_gateway_error(exchange->response.status),
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
     };
