@@ -153,11 +153,8 @@ def test_who_leaves_again_and_again_has_no_more_requests_at_work_than_slots(
     ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nT: t\r\n\r\n"),
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100000)),
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + bytes(2000000)),
-    ("GET", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"),
-    ("GET", b"this is not HTTP\r\n\r\n"),
-], ids=["whole", "empty", "no_content", "head", "interim", "chunked", "long", "too_long", "switch",
-        "events", "garbage"])
+], ids=["whole", "empty", "no_content", "head", "interim", "chunked", "long", "too_long", "events"])
 def test_the_slot_comes_back_with_the_answer(start, start_upstream, works, method, end):
     """The server keeps the connection open, and the time that it has is longer than the test."""
     server = works(end=end)
@@ -169,6 +166,83 @@ def test_the_slot_comes_back_with_the_answer(start, start_upstream, works, metho
     proxy.lines_of("/work", 1)
     assert free(proxy) == SLOTS - 1
     server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+REFUSED = {
+    "garbage": b"this is not HTTP\r\n\r\n",
+    "control_byte": b"HTTP/1.1 200 OK\r\nX-Name: \1\r\nContent-Length: 4\r\n\r\nrow\n",
+    "large_head": b"HTTP/1.1 200 OK\r\nX-Name: " + b"x" * 100_000 + b"\r\nContent-Length: 4\r\n\r\n",
+    "many_fields": b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: a\r\n" % i for i in range(300)) + b"\r\n",
+    "switch": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    "bad_chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nrow\n\r\nno chunk\r\n",
+}
+INTERIMS = {"interims": b"HTTP/1.1 103 Early Hints\r\n\r\n" * 40}
+
+
+def has_502_or_half(client):
+    head = client.reader.head()
+    assert head.startswith((b"HTTP/1.1 502", b"HTTP/1.1 200", b"HTTP/1.1 103")), head
+
+
+@pytest.mark.parametrize("beginning", {**REFUSED, **INTERIMS}.values(), ids={**REFUSED, **INTERIMS}.keys())
+def test_a_server_whose_answers_are_refused_has_no_more_requests_at_work_than_slots(
+        start, start_upstream, works, beginning):
+    """A client can have a server repeat what no answer may contain. The end of its connection tells of the end."""
+    server = works(beginning, end=b"")
+    upstream = start_upstream(lambda peer, request: (server(peer, request), peer.close()))
+    proxy = start(policy(upstream))
+    assert attack(proxy, upstream, message.request("GET", "/work"), has_502_or_half, n=6) == SLOTS
+    assert server.most_running == SLOTS and free(proxy) == 0
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+    assert [line["status"] for line in proxy.lines_of("/work", 6)][SLOTS:] == ["429"] * (6 - SLOTS)
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED.keys())
+def test_an_answer_that_would_be_refused_does_not_free_the_slot_of_a_client_that_left(
+        start, start_upstream, refused):
+    lets_answer, lets_end = threading.Event(), threading.Event()
+
+    def work(peer, _):
+        lets_answer.wait(20)
+        peer.send(refused)
+        lets_end.wait(20)
+        peer.close()
+
+    upstream = start_upstream(work)
+    proxy = start(policy(upstream))
+    client = proxy.send(message.request("GET", "/work"))
+    upstream.wait_for(1)
+    client.reset()
+    proxy.lines_of("/work", 1)
+    lets_answer.set()
+    time.sleep(0.3)
+    assert free(proxy) == SLOTS - 1
+    lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_the_slot_of_a_refused_answer_comes_back_after_the_time_of_an_answer(start, start_upstream, works):
+    upstream = start_upstream(works(REFUSED["control_byte"]))
+    proxy = start(policy(upstream, response="1s"))
+    assert proxy.ask(path="/work").status == 502
+    assert free(proxy) == SLOTS - 1
+    wait_for_free(proxy, SLOTS)
+    until(lambda: not upstream.open_peers(), "the server to learn of it")
+
+
+def test_a_refused_answer_of_a_cut_request_holds_the_slot_for_the_time_of_an_answer(start, start_upstream):
+    """The server is told of the end of the body, and may close at that whatever its handler does."""
+    def refuse(peer, _):
+        peer.send(REFUSED["control_byte"])
+        peer.hang()
+
+    upstream = start_upstream(refuse, reads_body=False)
+    proxy = start(policy(upstream, response="2s"))
+    assert proxy.send(A_PART).read().status == 502
+    until(lambda: not upstream.open_peers(), "the server to close")
+    assert free(proxy) == SLOTS - 1
     wait_for_free(proxy, SLOTS)
 
 
@@ -408,6 +482,32 @@ def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     else:
         request.peer.send(GoAwayFrame(0, last_stream_id=request.stream))
         request.peer.close()
+    wait_for_free(proxy, SLOTS)
+
+
+HTTP2_REFUSED = {
+    "control_byte": [("x-name", "\1")],
+    "large_head": [("x-name", "x" * 100_000)],
+    "many_fields": [(f"x-{i}", "a") for i in range(300)],
+}
+
+
+@pytest.mark.parametrize("fields", HTTP2_REFUSED.values(), ids=HTTP2_REFUSED.keys())
+@pytest.mark.parametrize("left", [False, True], ids=["stays", "left"])
+def test_a_stream_whose_answer_is_refused_holds_the_slot_for_the_time_of_an_answer(start, http2_server, fields, left):
+    proxy = start(policy2(http2_server, response="2s"))
+    client = proxy.send(message.request("GET", "/work"))
+    http2_server.wait_for(1)
+    if left:
+        client.reset()
+        proxy.lines_of("/work", 1)
+    request = http2_server.last
+    request.peer.head(request.stream, 200, fields=fields)
+    if left:
+        time.sleep(0.3)
+    else:
+        assert client.read().status == 502
+    assert free(proxy) == SLOTS - 1
     wait_for_free(proxy, SLOTS)
 
 

@@ -127,9 +127,10 @@ def test_rule_65_a_101_that_was_not_asked_for_is_502(start, start_upstream, fiel
         peer.hang()
 
     upstream = start_upstream(behave)
-    proxy = start(policy(upstream))
+    proxy = start(policy(upstream, upstream_rest=", timeout: {response: 1s}"))
     client = proxy.send(message.request("GET", "/", fields) + b"\x81\x05early")
     assert client.read().status == 502
+    assert slots_taken(proxy) == 1, "the server may work on"
     until(lambda: not upstream.open_peers(), "the upstream's connection to be closed")
     wait_for_slots_taken(proxy, 0)
 

@@ -1,7 +1,8 @@
 /* An abandoned request: it holds slots of concurrency limits, or its response is to report what it
- * costs, and its client has left while a server works on it. Without it, a client could have any
- * number of requests in progress, or any cost for the estimate, by sending one, leaving, and
- * sending the next.
+ * costs, and its client has left, or the proxy has refused its answer, while a server works on it.
+ * Without it, a client could have any number of requests in progress, or any cost for the estimate,
+ * by sending one, leaving, and sending the next; or by having the server repeat what no answer may
+ * contain.
  *
  * The exchange is over: it is counted, logged, and settled except for the slots and those costs.
  * The abandoned request owns the server's connection and discards the answer. Costs are settled
@@ -14,14 +15,16 @@
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
  *
- * Failures: a server that does not answer within timeout.response, closes the connection, or sends
- * malformed HTTP leads to the same end, and a cost that it has not reported is the most that it
- * may be. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
+ * Failures: a server that does not answer within timeout.response or closes the connection leads
+ * to the same end, and a cost that it has not reported is the most that it may be. A server that
+ * sends malformed HTTP may work on, and nothing but the end of its connection tells when it is
+ * done. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
  * for. Where a client has ended its connection to the server by what it sent, or has cut its
- * request, the server may work on as well: Node closes the connection at once. Then the slots are
- * kept until timeout.response, without a connection. A worker that has ABANDONED_REQUESTS_MAX
- * already closes the connection at once, charges that cost, and lets the slots expire with their
- * leases, so that clients gain nothing by making abandoned requests. */
+ * request, the server may work on as well (Node closes the connection at once), and so it may
+ * where a stream of HTTP/2 was reset for a malformed answer. Then the slots are kept until
+ * timeout.response, without a connection. A worker that has ABANDONED_REQUESTS_MAX already closes
+ * the connection at once, charges that cost, and lets the slots expire with their leases, so that
+ * clients gain nothing by making abandoned requests. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +44,8 @@ struct abandoned_request {
     struct timeout timeout;
     struct loop_task start;
     bool is_cut;                  /* the server was sent an end of stream within the request */
+    bool offers_upgrade;          /* a 101 is an answer to the request */
+    bool reads_to_close;          /* what comes is no answer */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
@@ -95,13 +100,15 @@ static struct abandoned_request *abandoned_request_of(struct upstream_user *user
     return CONTAINER_OF(user, struct abandoned_request, user);
 }
 
-/* The connection is lost. Where that tells of the client alone, which has ended the connection or
- * cut its request, the server may work on: the slots stay until the timeout. */
+/* The connection is lost. Where that tells nothing of the server, since its client has ended the
+ * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, the
+ * server may work on: the slots stay until the timeout. */
 static void lose(struct abandoned_request *abandoned)
 {
     struct upstream *upstream = abandoned->upstream;
-    if (!(upstream->is_own_end || abandoned->is_cut) || !upstream_is_at_work(upstream) ||
-        !admission_has_slots(&abandoned->admission)) {
+    const bool is_refused = upstream->is_lost && upstream->is_refused;
+    if (!(upstream->is_own_end || is_refused || abandoned->is_cut) ||
+        !upstream_is_at_work(upstream) || !admission_has_slots(&abandoned->admission)) {
         end(abandoned);
         return;
     }
@@ -109,6 +116,20 @@ static void lose(struct abandoned_request *abandoned)
     loop_task_cancel(&abandoned->start);
     abandoned->upstream = NULL;
     upstream_close(upstream);
+}
+
+/* What has come is no answer, and says nothing of the server's work: the slots stay until it closes
+ * the connection. False: there are none. */
+static bool read_to_close(struct abandoned_request *abandoned)
+{
+    if (!admission_has_slots(&abandoned->admission)) {
+        end(abandoned);
+        return false;
+    }
+    settle_cost(abandoned, NULL);
+    abandoned->reads_to_close = true;
+    upstream_read_to_close(abandoned->upstream);
+    return true;
 }
 
 /* Whether @response is what a server says by itself of a request that was cut, while its handler
@@ -133,8 +154,12 @@ static bool on_interim(struct upstream_user *user)
 
 static bool on_switch(struct upstream_user *user)
 {
-    end(abandoned_request_of(user));
-    return false;
+    struct abandoned_request *abandoned = abandoned_request_of(user);
+    if (abandoned->offers_upgrade) {
+        end(abandoned);
+        return false;
+    }
+    return read_to_close(abandoned);
 }
 
 static bool on_head(struct upstream_user *user)
@@ -165,6 +190,10 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     abandoned->body_bytes += piece.len;
+    if (last && abandoned->reads_to_close) {
+        lose(abandoned);
+        return false;
+    }
     if (last || abandoned->body_bytes > ABANDONED_BYTES_MAX) {
         end(abandoned);
         return false;
@@ -185,8 +214,13 @@ static void on_lost(struct upstream_user *user)
 
 static void on_bad(struct upstream_user *user, const char *reason)
 {
+    struct abandoned_request *abandoned = abandoned_request_of(user);
     (void)reason;
-    lose(abandoned_request_of(user));
+    if (abandoned->upstream->is_lost) {
+        lose(abandoned);
+    } else {
+        (void)read_to_close(abandoned);
+    }
 }
 
 /* Without on_connected and on_pipe: the connection is established, and pipes are not supported. */
@@ -217,17 +251,18 @@ static void on_start(struct loop_task *task)
 static bool awaits_cost(const struct exchange *exchange)
 {
     return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER &&
-           !exchange->is_response_started && !exchange->is_head_pending &&
-           settlement_awaits_cost(&exchange->admission);
+           !exchange->upstream->is_refused && !exchange->is_response_started &&
+           !exchange->is_head_pending && settlement_awaits_cost(&exchange->admission);
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
- * connection. Event streams, calls of gRPC that are being answered, and tunnels are excluded: their
- * connections are closed, or their streams reset, so their servers learn at once that the client
- * has left. */
+ * connection, or the proxy has refused its answer. Event streams, calls of gRPC that are being
+ * answered, and tunnels are excluded: their connections are closed, or their streams reset, so
+ * their servers learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
-    return (exchange->end == ANSWER_CLIENT_LEFT || exchange->upstream->is_own_end) &&
+    const struct upstream *upstream = exchange->upstream;
+    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_refused) &&
            exchange->state == EXCHANGE_FORWARD && !exchange->is_event_stream &&
            !exchange->is_call_answered;
 }
@@ -284,12 +319,20 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->user.fields = abandoned->fields;
     abandoned->user.n_trailers = 0;
     abandoned->user.keeps_body = false;
+    abandoned->offers_upgrade = exchange->is_upgrade_offered;
+    abandoned->reads_to_close = upstream->is_refused;
     if (upstream->stream_ops == NULL &&
         (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */
         abandoned->is_cut = true;
     }
-    return upstream_hand_over(upstream, &abandoned->user);
+    if (!upstream_hand_over(upstream, &abandoned->user)) {
+        return false;
+    }
+    if (abandoned->reads_to_close) {
+        upstream_read_to_close(upstream);
+    }
+    return true;
 }
 
 bool abandoned_request_take(struct exchange *exchange)

@@ -257,6 +257,7 @@ static bool on_interim(struct upstream_user *user)
     struct exchange *exchange = exchange_of(user);
     const struct head *interim = &exchange->response;
     if (++exchange->n_interims > INTERIMS_MAX) {
+        exchange->upstream->is_refused = true;
         exchange_fail(exchange, 502, "the upstream sent too many interim responses");
         return false;
     }
@@ -483,6 +484,7 @@ static void on_bad(struct upstream_user *user, const char *reason)
     }
     const enum upstream_outcome outcome = outcome_of_bad(exchange);
     exchange_note_outcome(exchange, outcome);
+    exchange->upstream->is_refused = true;
     exchange_fail(exchange, 502, text_of_bad(exchange, outcome));
 }
 

@@ -142,13 +142,14 @@ static void fail_early_switch(struct exchange *exchange)
 bool tunnel_on_switch(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
-    const struct upstream *upstream =
+    struct upstream *upstream =
         exchange->upstream; /* valid to the end of the iteration, even if closed */
     struct span protocol;
     assert(exchange->state == EXCHANGE_FORWARD);
     if (!exchange->is_upgrade_offered ||
         !upgrade_is_taken(&exchange->request, exchange->evaluation.route, &exchange->response,
                           &protocol)) {
+        upstream->is_refused = true;
         exchange_fail(exchange, 502, "the upstream switched protocols unasked");
         return false;
     }

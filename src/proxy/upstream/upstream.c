@@ -659,3 +659,12 @@ bool upstream_hand_over(struct upstream *upstream, struct upstream_user *user)
     upstream->inbox.takes_pipe = false;
     return true;
 }
+
+void upstream_read_to_close(struct upstream *upstream)
+{
+    if (upstream->stream_ops == NULL) {
+        upstream->phase = UPSTREAM_STREAMING;
+        inbox_begin_body(&upstream->inbox, 0, BODY_UNTIL_CLOSE, 0);
+        stream_want_read(&upstream->stream, true);
+    }
+}

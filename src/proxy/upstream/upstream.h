@@ -59,6 +59,7 @@ struct upstream {
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
     bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
     bool is_single;   /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
+    bool is_refused;  /* the proxy does not accept its answer: the server may work on */
     bool has_begun;   /* a stream: the server has given a sign of it */
     bool is_lost;     /* a stream that has ended before its answer: its user is to close it */
     bool is_declined; /* then: the server says that it did nothing for it */
@@ -150,6 +151,9 @@ bool upstream_is_at_work(const struct upstream *upstream);
  * request is not written: the server may see its end by HTTP/1.1 alone. From the next
  * upstream_pump() on, @user gets the rest of the response. False: a head is just being read. */
 MUST_USE bool upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
+/* What comes from now on is no answer. By HTTP/1.1 it is one body, which ends with the connection;
+ * by HTTP/2 it goes on. */
+void upstream_read_to_close(struct upstream *upstream);
 /* The request is over, or the idle connection is not wanted: close it. */
 void upstream_close(struct upstream *upstream);
 

@@ -598,6 +598,7 @@ void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
 {
     struct upstream_user *user = stream->upstream.user;
     stream->upstream.is_lost = true;
+    stream->upstream.is_refused = true;
     if (stream->stream.has_answer) {
         user->response->error = (struct http_error){0};
     }
@@ -661,7 +662,8 @@ static bool is_held_back(const struct upstream *upstream)
 static bool is_at_work(const struct upstream *upstream)
 {
     const struct upstream_stream *stream = const_stream_of(upstream);
-    return stream->stream.session != NULL && (!upstream->is_lost || upstream->is_own_end) &&
+    const bool may_work_on = upstream->is_own_end || upstream->is_refused;
+    return stream->stream.session != NULL && (!upstream->is_lost || may_work_on) &&
            !http2_stream_is_unprocessed(&stream->stream) && !stream->is_whole;
 }
 

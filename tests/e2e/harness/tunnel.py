@@ -11,11 +11,11 @@ SWITCH = (b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: 
           b"Sec-WebSocket-Accept: y\r\n\r\n")
 
 
-def policy(upstream, top="", route="", limits="", applied="slots"):
+def policy(upstream, top="", route="", limits="", applied="slots", upstream_rest=""):
     return f"""
 workers: 1
 {top}
-upstreams: {{api: {{servers: "{upstream.url}"}}}}
+upstreams: {{api: {{servers: "{upstream.url}"{upstream_rest}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: 1000}}
   {limits}

@@ -104,6 +104,32 @@ START_TEST(an_answer_that_the_client_did_not_take_is_read_on)
 }
 END_TEST
 
+START_TEST(an_answer_that_is_refused_holds_the_slot_until_the_server_closes)
+{
+    const int fd = begin_get("/");
+    server_send(fd, "HTTP/1.1 200 OK\r\nX-Name: \1\r\nContent-Length: 1\r\n\r\na");
+    await_end();
+    ck_assert_uint_eq(n_abandoned(), 1);
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+    close(fd);
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+}
+END_TEST
+
+START_TEST(a_malformed_answer_that_nobody_awaits_holds_the_slot_until_the_server_closes)
+{
+    const int fd = leave();
+    server_send(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nx\r\n");
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+    close(fd);
+    await_none();
+    ck_assert_uint_eq(n_released(), 1);
+}
+END_TEST
+
 START_TEST(a_request_of_which_nothing_was_sent_is_given_up)
 {
     fake_client_send_head(&client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -223,6 +249,9 @@ int main(void)
     tcase_add_test(tcase, the_slot_is_held_until_the_answer_has_ended);
     tcase_add_test(tcase, a_head_that_comes_in_parts_is_read_from_its_beginning);
     tcase_add_test(tcase, an_answer_that_the_client_did_not_take_is_read_on);
+    tcase_add_test(tcase, an_answer_that_is_refused_holds_the_slot_until_the_server_closes);
+    tcase_add_test(tcase,
+                   a_malformed_answer_that_nobody_awaits_holds_the_slot_until_the_server_closes);
     tcase_add_test(tcase, a_request_of_which_nothing_was_sent_is_given_up);
     tcase_add_test(tcase, a_request_on_a_kept_connection_of_which_nothing_was_sent_is_given_up);
     tcase_add_test(tcase, a_body_that_breaks_off_leaves_a_server_at_work);
