@@ -9,6 +9,7 @@ import pytest
 from harness import message
 from harness.tunnel import (ASK, SWITCH, Switch, is_quiet, open_tunnel, policy, slots_taken,
                             wait_for_slots_taken)
+from harness.upstream import answer
 from harness.wait import until
 
 MIB = 1 << 20
@@ -193,6 +194,18 @@ def test_of_several_protocols_those_that_may_pass_do(start, start_upstream, swit
     open_tunnel(proxy, switch, [*{**ASK, "Upgrade": "h2c, websocket"}.items(),
                                 ("Upgrade", "chat/1, Chat/2")])
     assert upstream.last.get("Upgrade") == "websocket, Chat/2"
+
+
+@pytest.mark.parametrize("protocol, n_connections", [("websocket", 4), ("unknown", 1)])
+def test_a_connection_whose_upgrade_was_declined_is_not_kept(start, start_upstream, protocol, n_connections):
+    """Node's handlers of upgrades have the connection for themselves, and it reads no more requests there."""
+    upstream = start_upstream(answer=answer("401 Unauthorized", body=b""))
+    proxy = start(policy(upstream))
+    fields = list({**ASK, "Upgrade": protocol}.items())
+    for _ in range(3):
+        assert proxy.ask(path="/chat", fields=fields).status == 401
+    assert proxy.ask(path="/victim").status == 401
+    assert upstream.n_connections == n_connections
 
 
 def test_a_route_may_let_no_protocol_pass(start, start_upstream):

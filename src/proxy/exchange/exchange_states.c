@@ -306,7 +306,8 @@ void exchange_complete(struct exchange *exchange, uint64_t now_us)
     exchange_touch_at(exchange, now_us);
     if (exchange->upstream != NULL) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
-        if (exchange->is_request_sent) {
+        /* A server that was offered a switch may read no more requests there: Node does not. */
+        if (exchange->is_request_sent && !exchange->is_upgrade_offered) {
             upstream_release(exchange->upstream, now_us);
         } else {
             upstream_close(exchange->upstream);
