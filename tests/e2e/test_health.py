@@ -169,6 +169,19 @@ def test_an_upgrade_that_a_server_closes_is_no_failure(start, start_moody):
     until(lambda: count(proxy, DOWN) == 1, "the server to be down")
 
 
+def test_an_upgrade_that_a_server_does_not_answer_is_no_failure(start, start_moody):
+    """As that of Node that has a handler of upgrades, for a path that this does not know."""
+    server, good = start_moody(2)
+    server.mood = "hang"
+    proxy = start(policy([server, good], "eject: 2", response="300ms"))
+    statuses = [proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")]).status
+                for _ in range(8)]
+    assert statuses.count(504) == server.n == 4 and count(proxy, DOWN) == 0
+    for _ in range(4):
+        proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")])  # is not passed on
+    until(lambda: count(proxy, DOWN) == 1, "the server to be down")
+
+
 def test_one_request_tries_an_ejected_server_and_brings_it_in(start, start_moody):
     bad, good = start_moody(2)
     bad.mood = "close"

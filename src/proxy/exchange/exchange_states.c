@@ -83,6 +83,14 @@ static enum answer_end end_of_silence(const struct exchange *exchange)
     return exchange->has_client_ended ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
 }
 
+/* Whether the time has passed for a reason that is not the server's: others hold the body up, or a
+ * client has asked its handler of upgrades for a path that it does not know. */
+static bool is_no_failure(const struct exchange *exchange)
+{
+    return upstream_is_starved(exchange->upstream) ||
+           (exchange->is_upgrade_offered && !exchange->has_upstream_answered);
+}
+
 static void on_forward_timeout(struct exchange *exchange)
 {
     if (is_quiet_call(exchange)) {
@@ -90,9 +98,8 @@ static void on_forward_timeout(struct exchange *exchange)
     } else if (exchange->is_event_stream && !exchange->is_request_blocked) {
         exchange_cut(exchange, end_of_silence(exchange), "no event came in time");
     } else {
-        exchange_note_outcome(exchange, upstream_is_starved(exchange->upstream)
-                                            ? OUTCOME_INCONCLUSIVE
-                                            : OUTCOME_UNANSWERED);
+        exchange_note_outcome(exchange,
+                              is_no_failure(exchange) ? OUTCOME_INCONCLUSIVE : OUTCOME_UNANSWERED);
         exchange_fail(exchange, 504, "the upstream did not answer in time");
     }
 }
