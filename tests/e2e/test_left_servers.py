@@ -120,7 +120,7 @@ def attack(proxy, upstream, request_bytes, leave, n=ATTEMPTS):
         if len(upstream.requests) > n_before:
             leave(client)
         else:
-            assert client.read().status == 429
+            assert client.read(request_bytes.split()[0].decode()).status == 429
         client.close()
         proxy.lines_of("/work", number + 1)
     return len(upstream.requests)
@@ -148,7 +148,7 @@ def test_who_leaves_again_and_again_has_no_more_requests_at_work_than_slots(
     ("GET", answer()),
     ("GET", answer("404 Not Found", body=b"")),
     ("GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
-    ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+    ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
     ("GET", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
     ("GET", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nT: t\r\n\r\n"),
     ("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + bytes(100000)),
@@ -244,6 +244,70 @@ def test_a_refused_answer_of_a_cut_request_holds_the_slot_for_the_time_of_an_ans
     until(lambda: not upstream.open_peers(), "the server to close")
     assert free(proxy) == SLOTS - 1
     wait_for_free(proxy, SLOTS)
+
+
+# --- HEAD: the answer has ended, and the handler streams what nobody gets ---
+
+
+STREAMS = {
+    "no_length": b"HTTP/1.1 200 OK\r\n\r\n",
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+    "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+}
+
+
+def read_head(client):
+    assert client.read("HEAD").status == 200
+
+
+def leave_behind_the_head(client):
+    read_head(client)
+    client.reset()
+
+
+@pytest.mark.parametrize("leave", [read_head, reset, leave_behind_the_head])
+@pytest.mark.parametrize("head", STREAMS.values(), ids=STREAMS.keys())
+def test_heads_have_no_more_handlers_at_work_than_slots(start, start_upstream, works, head, leave):
+    """The end of the connection tells of the handler's end, since the answer does not."""
+    server = works(head, end=b"3\r\nrow\r\n")
+    upstream = start_upstream(lambda peer, request: (server(peer, request), peer.close()))
+    proxy = start(policy(upstream))
+    assert attack(proxy, upstream, message.request("HEAD", "/work"), leave, n=6) == SLOTS
+    assert server.most_running == SLOTS and free(proxy) == 0
+    assert [request.get("Connection") for request in upstream.requests] == ["close"] * SLOTS
+    server.lets_end.set()
+    wait_for_free(proxy, SLOTS)
+
+
+def test_the_slot_of_a_head_comes_back_after_the_time_of_an_answer(start, start_upstream):
+    upstream = start_upstream(answer=STREAMS["length"])  # it keeps its connections against the rules
+    proxy = start(policy(upstream, response="1s"))
+    assert proxy.ask("HEAD", "/work").status == 200
+    assert free(proxy) == SLOTS - 1
+    wait_for_free(proxy, SLOTS)
+    until(lambda: not upstream.open_peers(), "the server to learn of it")
+
+
+@pytest.mark.parametrize("head, rest, connection", [
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "", "close"),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", "", "close"),
+    (b"HTTP/1.1 304 Not Modified\r\n\r\n", "", "close"),
+    (STREAMS["no_length"], ", reuse_after_head: true", None),
+], ids=["empty", "204", "304", "reuse_after_head"])
+def test_a_head_that_nobody_streams_for_frees_its_slot_at_once(start, start_upstream, head, rest, connection):
+    upstream = start_upstream(answer=head)
+    proxy = start(policy(upstream, upstream_rest=rest))
+    for _ in range(2 * SLOTS):
+        proxy.ask("HEAD", "/work")
+        wait_for_free(proxy, SLOTS)
+    assert upstream.last.get("Connection") == connection
+
+
+def test_a_head_without_slots_does_not_have_its_connection_closed(start, start_upstream):
+    upstream = start_upstream(answer=STREAMS["length"])
+    proxy = start(f"upstreams: {{api: {{servers: '{upstream.url}'}}}}\nroutes: [{{upstream: api}}]\n")
+    assert proxy.ask("HEAD", "/work").status == 200
+    assert upstream.last.get("Connection") is None
 
 
 @pytest.mark.parametrize("end_it", ["close", "reset"])
@@ -485,9 +549,27 @@ def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     wait_for_free(proxy, SLOTS)
 
 
+@pytest.mark.parametrize("left", [False, True], ids=["stays", "left"])
+def test_the_slot_of_a_head_comes_back_with_the_end_of_its_stream(start, http2_server, left):
+    proxy = start(policy2(http2_server))
+    client = proxy.send(message.request("HEAD", "/work"))
+    http2_server.wait_for(1)
+    if left:
+        client.reset()
+        proxy.lines_of("/work", 1)
+    request = http2_server.last
+    request.peer.head(request.stream, 200)
+    if left:
+        time.sleep(0.3)
+    else:
+        assert client.read("HEAD").status == 200
+    assert free(proxy) == SLOTS - 1 and request.reset is None
+    request.peer.data(request.stream, ends=True)
+    wait_for_free(proxy, SLOTS)
+
+
 HTTP2_REFUSED = {
     "control_byte": [("x-name", "\1")],
-    "large_head": [("x-name", "x" * 100_000)],
     "many_fields": [(f"x-{i}", "a") for i in range(300)],
 }
 

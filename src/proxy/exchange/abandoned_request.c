@@ -1,5 +1,6 @@
 /* An abandoned request: it holds slots of concurrency limits, or its response is to report what it
- * costs, and its client has left, or the proxy has refused its answer, while a server works on it.
+ * costs, and its client has left, or has the answer to a HEAD, whose handler may stream for nobody,
+ * or the proxy has refused its answer, while a server works on it.
  * Without it, a client could have any number of requests in progress, or any cost for the estimate,
  * by sending one, leaving, and sending the next; or by having the server repeat what no answer may
  * contain.
@@ -171,6 +172,9 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
+    if (upstream_may_go_on(abandoned->upstream)) {
+        return read_to_close(abandoned);
+    }
     if (response->body == BODY_NONE || exchange_is_event_stream(response) ||
         !admission_has_slots(&abandoned->admission)) {
         end(abandoned);
@@ -256,13 +260,14 @@ static bool awaits_cost(const struct exchange *exchange)
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
- * connection, or the proxy has refused its answer. Event streams, calls of gRPC that are being
- * answered, and tunnels are excluded: their connections are closed, or their streams reset, so
- * their servers learn at once that the client has left. */
+ * connection, or the proxy has refused its answer, or a handler may go on behind an answer to HEAD.
+ * Event streams, calls of gRPC that are being answered, and tunnels are excluded: their connections
+ * are closed, or their streams reset, so their servers learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
-    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_refused) &&
+    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_refused ||
+            upstream_may_go_on(upstream)) &&
            exchange->state == EXCHANGE_FORWARD && !exchange->is_event_stream &&
            !exchange->is_call_answered;
 }
@@ -320,7 +325,7 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->user.n_trailers = 0;
     abandoned->user.keeps_body = false;
     abandoned->offers_upgrade = exchange->is_upgrade_offered;
-    abandoned->reads_to_close = upstream->is_refused;
+    abandoned->reads_to_close = upstream->is_refused || upstream_may_go_on(upstream);
     if (upstream->stream_ops == NULL &&
         (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */

@@ -307,8 +307,21 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
     return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
+/* The handler of a HEAD that holds slots may go on behind its answer. */
+static void leave_handler(struct exchange *exchange)
+{
+    if (exchange->upstream != NULL && upstream_may_go_on(exchange->upstream) &&
+        abandoned_request_take(exchange)) {
+        exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
+        exchange->upstream = NULL;
+    }
+}
+
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
+    if (UNLIKELY(exchange->upstream_user.is_head_request)) {
+        leave_handler(exchange);
+    }
     exchange_enter_state(exchange, EXCHANGE_DONE);
     exchange_touch_at(exchange, now_us);
     if (exchange->upstream != NULL) {

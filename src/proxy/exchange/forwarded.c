@@ -366,6 +366,15 @@ static NEVER_INLINE void write_trailer_names(const struct exchange *exchange, st
     text_add(text, before[0] == ',' ? SPAN("\r\n") : SPAN(""));
 }
 
+/* Whether the end of the connection is to tell when the handler has ended: its answer to HEAD does
+ * not, and the slots are held until then. */
+static bool awaits_close(const struct exchange *exchange)
+{
+    return exchange->upstream->stream_ops == NULL &&
+           !exchange->evaluation.route->upstream->reuse_after_head &&
+           admission_has_slots(&exchange->admission);
+}
+
 void forwarded_write_request(struct exchange *exchange, struct text *text)
 {
     char buffer[HOST_WITH_PORT_BYTES_MAX];
@@ -385,6 +394,9 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     if (head_has(request, FIELD_TE) && !exchange->is_upgrade_offered &&
         trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");
+    }
+    if (UNLIKELY(exchange->upstream_user.is_head_request) && awaits_close(exchange)) {
+        text_add_literal(text, "Connection: close\r\n");
     }
     if (head_has(request, FIELD_TRAILER) && exchange->upstream->stream_ops != NULL &&
         trailers_of_request_pass(request, exchange->evaluation.route)) {

@@ -588,6 +588,14 @@ static bool may_bring_late_body(const struct upstream *upstream)
     return response->status == 304 ? is_announced : is_announced || !response->has_content_length;
 }
 
+bool upstream_may_go_on(const struct upstream *upstream)
+{
+    const struct upstream_user *user = upstream->user;
+    const uint16_t status = user->response->status;
+    return user->is_head_request && upstream->phase == UPSTREAM_STREAMING && status != 204 &&
+           status != 304 && may_bring_late_body(upstream);
+}
+
 bool upstream_is_current(struct upstream *upstream)
 {
     const struct upstream_server *server = upstream->server;

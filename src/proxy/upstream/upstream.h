@@ -151,6 +151,8 @@ bool upstream_is_at_work(const struct upstream *upstream);
  * request is not written: the server may see its end by HTTP/1.1 alone. From the next
  * upstream_pump() on, @user gets the rest of the response. False: a head is just being read. */
 MUST_USE bool upstream_hand_over(struct upstream *upstream, struct upstream_user *user);
+/* Whether the answer is one to HEAD whose handler may go on, as it would stream a body. */
+bool upstream_may_go_on(const struct upstream *upstream);
 /* What comes from now on is no answer. By HTTP/1.1 it is one body, which ends with the connection;
  * by HTTP/2 it goes on. */
 void upstream_read_to_close(struct upstream *upstream);
