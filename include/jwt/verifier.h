@@ -29,7 +29,8 @@ enum {
     JWT_SLOWED_PER_SECOND = 10,                /* signatures of such an address */
 };
 
-/* Wrong signatures by address, of the process. */
+/* Wrong signatures by address, of the process. Those of clients whose address is not known
+ * (ADDRESS_NONE) are not counted: there may be many of them. */
 struct jwt_failures;
 
 /* Those of this process, which all its workers share. Never freed. */

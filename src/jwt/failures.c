@@ -86,6 +86,9 @@ bool jwt_failures_allow(struct jwt_failures *failures, const struct address *cli
                         uint64_t now_us)
 {
     bool allows = true;
+    if (client->family == ADDRESS_NONE) {
+        return true;
+    }
     pthread_mutex_lock(&failures->lock);
     struct sender *sender = find(failures, client, false, now_us);
     if (sender != NULL && sender->n_failures >= JWT_FAILURES_PER_MINUTE) {
@@ -103,6 +106,9 @@ bool jwt_failures_allow(struct jwt_failures *failures, const struct address *cli
 void jwt_failures_return(struct jwt_failures *failures, const struct address *client,
                          uint64_t now_us)
 {
+    if (client->family == ADDRESS_NONE) {
+        return;
+    }
     pthread_mutex_lock(&failures->lock);
     struct sender *sender = find(failures, client, false, now_us);
     if (sender != NULL && sender->n_allowed > 0 &&
@@ -115,6 +121,9 @@ void jwt_failures_return(struct jwt_failures *failures, const struct address *cl
 void jwt_failures_add(struct jwt_failures *failures, const struct address *client, unsigned n,
                       uint64_t now_us)
 {
+    if (client->family == ADDRESS_NONE) {
+        return;
+    }
     pthread_mutex_lock(&failures->lock);
     struct sender *sender = find(failures, client, true, now_us);
     const uint32_t room = JWT_FAILURES_PER_MINUTE - sender->n_failures;

@@ -114,6 +114,14 @@ START_TEST(addresses_of_one_household_count_together)
 }
 END_TEST
 
+START_TEST(clients_without_an_address_are_not_slowed_down_for_each_other)
+{
+    client = (struct address){.family = ADDRESS_NONE};
+    add_failures(10 * JWT_FAILURES_PER_MINUTE, US_PER_S);
+    ck_assert_uint_eq(count_allowed(US_PER_S, 50), 50);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jwt/failures");
@@ -125,6 +133,7 @@ int main(void)
     tcase_add_test(tcase, failures_go_on_counting_in_the_next_minute);
     tcase_add_test(tcase, a_clock_that_steps_back_starts_afresh);
     tcase_add_test(tcase, addresses_of_one_household_count_together);
+    tcase_add_test(tcase, clients_without_an_address_are_not_slowed_down_for_each_other);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
