@@ -46,7 +46,8 @@ struct http2_config {
     uint32_t connection_window; /* bytes that all may; at least 65535 */
     uint32_t stream_window_max; /* of a stream that sends fast; 0: its window does not grow */
     uint32_t shared_window;     /* bytes by which the windows of all streams have grown at most */
-    bool is_shared;             /* by many clients, behind a proxy: repeated heads cost nothing */
+    bool is_shared;             /* by many clients, behind a proxy: repeated heads cost nothing, and
+                                   what requests cost ends no stream of others */
 };
 
 /* Where the next head goes. Once an event has come that used it, the owner provides another. */

@@ -15,9 +15,10 @@ enum {
     REPEATED_PER_UNIT = 8 * 1024,
 };
 
-void budget_init(struct budget *budget, uint64_t now_us)
+void budget_init(struct budget *budget, bool is_shared, uint64_t now_us)
 {
-    *budget = (struct budget){.at_us = now_us, .n_windows = WINDOWS_FREE, .n_pings = PINGS_FREE};
+    *budget = (struct budget){
+        .at_us = now_us, .is_shared = is_shared, .n_windows = WINDOWS_FREE, .n_pings = PINGS_FREE};
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -30,20 +31,29 @@ void budget_refill(struct budget *budget, uint64_t now_us)
     const uint64_t passed_us = less(now_us, budget->at_us);
     budget->at_us += passed_us;
     budget->spent_us = less(budget->spent_us, passed_us);
+    budget->peer_us = less(budget->peer_us, passed_us);
     budget->frames_us = less(budget->frames_us, passed_us);
 }
 
 enum budget_state budget_state(const struct budget *budget)
 {
     const uint64_t all_us = (uint64_t)BUDGET_UNITS * UNIT_US;
-    return budget->spent_us >= all_us           ? BUDGET_SPENT
+    const uint64_t ending_us = budget->is_shared ? budget->peer_us : budget->spent_us;
+    return ending_us >= all_us                  ? BUDGET_SPENT
            : budget->spent_us >= all_us / 4 * 3 ? BUDGET_LOW
                                                 : BUDGET_FINE;
+}
+
+/* Whether a proxy passes on what a client does so. All else is between the proxy and us. */
+static bool is_of_request(enum http2_abuse kind)
+{
+    return kind == HTTP2_ABUSE_RESET || kind == HTTP2_ABUSE_FIELD || kind == HTTP2_ABUSE_REPEATED;
 }
 
 void budget_spend(struct budget *budget, enum http2_abuse kind, unsigned units)
 {
     budget->spent_us += (uint64_t)units * UNIT_US;
+    budget->peer_us += is_of_request(kind) ? 0 : (uint64_t)units * UNIT_US;
     budget->counts[kind] += units;
 }
 
@@ -76,6 +86,7 @@ void budget_on_end(struct budget *budget, bool is_well)
     remember(budget, false);
     if (is_well) {
         budget->spent_us = less(budget->spent_us, UNIT_US);
+        budget->peer_us = less(budget->peer_us, UNIT_US);
     }
 }
 

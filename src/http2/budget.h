@@ -1,7 +1,9 @@
 /* The abuse budget of a connection: what a peer may do that costs us and gives it nothing. Pure:
  * time is told.
  *
- * 200 units, 20 a second come back. Kept as the time until all are back: a unit is 50 ms. */
+ * 200 units, 20 a second come back. Kept as the time until all are back: a unit is 50 ms. On a
+ * connection that many clients share, behind a proxy, the units of their requests never spend all:
+ * only those of the frames that the proxy makes itself do. */
 
 #ifndef SLUICE_HTTP2_BUDGET_H
 #define SLUICE_HTTP2_BUDGET_H
@@ -28,7 +30,9 @@ enum budget_state {
 
 struct budget {
     uint64_t at_us;                     /* of the members that refill */
+    bool is_shared;                     /* by many clients */
     uint64_t spent_us;                  /* until all units are back */
+    uint64_t peer_us;                   /* the same without the units of requests */
     uint64_t frames_us;                 /* until all 10 free SETTINGS and PRIORITY are back */
     uint64_t n_priorities;              /* PRIORITYs that are free, without those of frames_us */
     uint64_t n_windows;                 /* WINDOW_UPDATEs that are free */
@@ -41,7 +45,7 @@ struct budget {
     uint64_t counts[HTTP2_ABUSE_KINDS]; /* units that were spent */
 };
 
-void budget_init(struct budget *budget, uint64_t now_us);
+void budget_init(struct budget *budget, bool is_shared, uint64_t now_us);
 
 /* Let the units come back. @now_us never goes back. */
 void budget_refill(struct budget *budget, uint64_t now_us);

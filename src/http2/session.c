@@ -131,7 +131,7 @@ struct http2_session *session_new(const struct http2_config *config, bool is_cli
         session->config.connection_window = INT32_MAX;
         session->continuations_max += config->head_bytes_max / FRAME_BYTES_MAX;
     }
-    budget_init(&session->budget, now_us);
+    budget_init(&session->budget, config->is_shared, now_us);
     list_init(&session->sent);
     list_init(&session->ended);
     list_init(&session->ready);

@@ -520,6 +520,30 @@ def test_trusted_proxies_have_as_many_requests_as_they_want(start, start_upstrea
     upstream.wait_for(5)
 
 
+def test_resets_of_one_client_behind_a_trusted_proxy_end_no_request_of_another(start, start_upstream, connect):
+    goes_on = threading.Event()
+
+    def behave(peer, request):
+        if request.target == "/slow":
+            goes_on.wait(30)
+            return peer.send(answer(body=b"slow"))
+        return peer.hang()
+
+    upstream = start_upstream(behave)
+    proxy = start(f"{LISTEN}workers: 1\ntrusted_proxies: [127.0.0.1]\nupstream: {upstream.url}")
+    client = connect(proxy)
+    slow = client.begin(path="/slow", more=[("x-forwarded-for", "198.51.100.1")])
+    upstream.wait_for(1)
+    for _ in range(125):
+        client.reset(client.begin(more=[("x-forwarded-for", "198.51.100.2")]))
+    streams = [client.begin(more=[("x-forwarded-for", "198.51.100.2")]) for _ in range(95)]
+    client.send(*(RstStreamFrame(stream, error_code=8) for stream in streams))
+    client.read_until(lambda: client.goaway)
+    goes_on.set()
+    assert client.answer(slow).body == b"slow"
+    assert client.goaway[1] == "NO_ERROR"
+
+
 def test_own_answers_that_wait_for_a_window_do_not_pile_up(start, connect):
     proxy = start(f"{LISTEN}routes: [{{match: {{path: /a}}, respond: {{status: 200, body: abc}}}}]")
     client = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 0})

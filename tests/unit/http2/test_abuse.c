@@ -99,6 +99,50 @@ START_TEST(all_units_end_the_connection)
 }
 END_TEST
 
+/* One stream, and 204 that are reset, of which 99 are under way as the units get few. */
+static const char *resets_of_another(void)
+{
+    static char script[32 * 1024];
+    size_t len = (size_t)snprintf(script, sizeof(script), "H 1 SH GET; ");
+    for (unsigned id = 3; id < 213; id += 2) {
+        len +=
+            (size_t)snprintf(script + len, sizeof(script) - len, "H %u SH GET; R %u 8; ", id, id);
+    }
+    len += (size_t)snprintf(script + len, sizeof(script) - len, "* 99 H 213 SH GET; ");
+    for (unsigned id = 213; id < 411; id += 2) {
+        len += (size_t)snprintf(script + len, sizeof(script) - len, "R %u 8; ", id);
+    }
+    (void)snprintf(script + len, sizeof(script) - len, "H 411 SH GET; answer 1 200 -");
+    return script;
+}
+
+START_TEST(where_clients_share_it_the_units_of_one_end_no_stream_of_another)
+{
+    const char *transcript = peer_run(resets_of_another());
+    ck_assert_ptr_nonnull(strstr(transcript, "ENHANCE_YOUR_CALM"));
+    peer_config.is_shared = true;
+    ASSERT_ENDS(resets_of_another(), "HEADERS 1 :status=200 server=s end\n");
+    transcript = peer_run(resets_of_another());
+    ck_assert_ptr_nonnull(strstr(transcript, "GOAWAY 409 NO_ERROR\n"));
+    ck_assert_ptr_null(strstr(transcript, "ENHANCE_YOUR_CALM"));
+    ck_assert_ptr_null(strstr(transcript, "head 411 "));
+    ck_assert_uint_eq(peer_abuse(HTTP2_ABUSE_RESET), 204);
+    ck_assert(peer_is_over());
+    peer_config.is_shared = false;
+}
+END_TEST
+
+START_TEST(where_clients_share_it_frames_of_the_proxy_end_it)
+{
+    peer_config.is_shared = true;
+    ASSERT_ENDS("H 1 H POST; * 199 D 1 -; pack; * 1 D 1 -; H 3 SH GET",
+                "GOAWAY 1 NO_ERROR\nGOAWAY 1 ENHANCE_YOUR_CALM\n");
+    ASSERT_ENDS("H 1 H POST; * 210 F 6 0 0 0000000000000000", "ENHANCE_YOUR_CALM\n");
+    ck_assert(peer_is_over());
+    peer_config.is_shared = false;
+}
+END_TEST
+
 /* As many as a client may have had under way are free. */
 START_TEST(streams_behind_goaway_cost_when_they_are_too_many)
 {
@@ -232,6 +276,8 @@ int main(void)
     tcase_add_loop_test(tcase, each_kind_is_counted, 0, ARRAY_LEN(ROWS));
     tcase_add_test(tcase, three_quarters_let_streams_end);
     tcase_add_test(tcase, all_units_end_the_connection);
+    tcase_add_test(tcase, where_clients_share_it_the_units_of_one_end_no_stream_of_another);
+    tcase_add_test(tcase, where_clients_share_it_frames_of_the_proxy_end_it);
     tcase_add_test(tcase, streams_behind_goaway_cost_when_they_are_too_many);
     tcase_add_test(tcase, units_come_back_with_time);
     tcase_add_test(tcase, rapid_resets_end_with_the_150th);

@@ -9,7 +9,7 @@ static struct budget budget;
 
 static void setup(void)
 {
-    budget_init(&budget, 0);
+    budget_init(&budget, false, 0);
 }
 
 static void spend(unsigned units)
@@ -28,6 +28,24 @@ START_TEST(three_quarters_and_all_are_states)
     spend(1);
     ck_assert_int_eq(budget_state(&budget), BUDGET_SPENT);
     ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_FIELD], 200);
+}
+END_TEST
+
+START_TEST(where_clients_share_it_requests_never_spend_all)
+{
+    budget_init(&budget, true, 0);
+    budget_spend(&budget, HTTP2_ABUSE_RESET, 300);
+    budget_spend(&budget, HTTP2_ABUSE_FIELD, 300);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_LOW);
+    budget_spend(&budget, HTTP2_ABUSE_PING, 199);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_LOW);
+    budget_on_end(&budget, true);
+    budget_spend(&budget, HTTP2_ABUSE_EMPTY, 1);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_LOW);
+    budget_spend(&budget, HTTP2_ABUSE_REFUSED, 1);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_SPENT);
+    budget_refill(&budget, 50 * MS);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_LOW);
 }
 END_TEST
 
@@ -234,6 +252,7 @@ int main(void)
     TCase *tcase = tcase_create("budget");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, three_quarters_and_all_are_states);
+    tcase_add_test(tcase, where_clients_share_it_requests_never_spend_all);
     tcase_add_test(tcase, twenty_units_a_second_come_back);
     tcase_add_test(tcase, a_clock_that_goes_back_gives_nothing_back);
     tcase_add_test(tcase, a_reset_within_100_ms_costs_one);
