@@ -4,6 +4,8 @@
 #ifndef SLUICE_TLS_CLIENT_CERTIFICATE_H
 #define SLUICE_TLS_CLIENT_CERTIFICATE_H
 
+#include <stdint.h>
+
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/status.h"
@@ -44,6 +46,7 @@ struct tls_client {
     const char *server_name;                      /* that it named; NULL: none */
     const struct tls_lineage *lineage;            /* of config; NULL: config is the one in force */
     const struct client_certificate *certificate; /* NULL: it sent none */
+    int64_t certificate_end_s; /* Unix time from which that or one above it has expired */
     struct span ja4; /* of its first message; len 0: not computed, or none: see tls/ja4.h */
 };
 

@@ -61,6 +61,7 @@ struct tls_entry_config {
     size_t n_client_cas;
     struct span *client_crls; /* DER; owned likewise */
     size_t n_client_crls;
+    int64_t client_crl_end_s; /* Unix time from which one of them is out of date */
     /* Of the rule and the files it uses: entries with equal digests treat clients alike. */
     unsigned char client_digest[TLS_DIGEST_BYTES];
     struct span ocsp;   /* a stapled response, DER; owned; len 0: none */
@@ -105,7 +106,7 @@ struct tls_server_entry {
 /* The servers of one listener, of which each reload brings another. */
 struct tls_lineage {
     unsigned n_servers;
-    const struct tls_server *latest; /* NULL: gone */
+    const struct tls_server *latest; /* NULL: the listener has left */
 };
 
 /* A `tls` section in one worker. Counted by references of the worker's thread. */
@@ -122,8 +123,12 @@ MUST_USE enum status tls_server_new(struct ossl_lib_ctx_st *library,
                                     struct tls_server_config *config, struct tls_server **server,
                                     struct certificate_problem *problem);
 
-/* @after takes the place of @before at its listener; no connection uses it yet. NULL: no-op. */
+/* @after takes the place of @before at its listener; no connection uses it yet. NULL: plain text
+ * was spoken there, or is from now on. */
 void tls_server_succeed(struct tls_server *before, struct tls_server *after);
+
+/* The listener of @server leaves: no server takes its place. NULL: no-op. */
+void tls_server_retire(struct tls_server *server);
 
 struct tls_server *tls_server_acquire(struct tls_server *server);
 /* NULL is a no-op. */
@@ -143,9 +148,16 @@ tls_server_config_choose(const struct tls_server_config *config, struct span ser
  * connection that is to end by them: its last answer is by its own. */
 MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
+/* Whether the certificate of @client has expired at @now_s (Unix time), or one above it: the
+ * connection is to end. False: it has shown none. */
+static inline bool tls_client_has_expired(const struct tls_client *client, int64_t now_s)
+{
+    return client->certificate != NULL && now_s >= client->certificate_end_s;
+}
+
 /* Whether, by the rules in force, @client would have to show a certificate where it has shown none,
- * or its certificate would be judged by others, such as another list of revoked ones: the
- * connection is to end. */
+ * or its certificate would be judged by others, such as another list of revoked ones, or by none
+ * since its listener has left: the connection is to end. */
 MUST_USE bool tls_server_has_replaced_rules(const struct tls_client *client);
 
 /* --- files besides certificates: stapled responses, secrets of tickets --- */

@@ -5,6 +5,7 @@
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
@@ -17,6 +18,10 @@ MUST_USE X509 *tls_read_x509(OSSL_LIB_CTX *library, struct span der);
 /* Let @context show @certificate with its chain. False: see OpenSSL's error queue. */
 MUST_USE bool tls_use_certificate(OSSL_LIB_CTX *library, SSL_CTX *context,
                                   const struct certificate *certificate);
+
+/* Unix time from which a certificate of the client of @ssl, of which a session may be resumed, has
+ * expired. */
+int64_t tls_server_certificate_end(const SSL *ssl);
 
 /* OpenSSL's number of a version. */
 int tls_protocol_number(enum tls_version version);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tls/tls_client.h"
+#include "tls/tls_context.h"
 #include "tls/tls_session.h"
 #include "tls/tls_stream.h"
 
@@ -50,6 +51,7 @@ static bool read_client(struct tls_session *session)
     if (x509 == NULL || SSL_get_verify_result(session->ssl) != X509_V_OK) {
         return true;
     }
+    session->client.certificate_end_s = tls_server_certificate_end(session->ssl);
     session->client.certificate = client_certificate_new(x509);
     return session->client.certificate != NULL;
 }

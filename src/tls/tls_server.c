@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/address.h"
 #include "base/clock.h"
@@ -271,17 +272,74 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
                     : decrypt_ticket(entry, name, iv, cipher, mac);
 }
 
-/* A session is not resumed once the certificate of its client has expired. */
+/* Unix time from which @certificate has expired. */
+static int64_t end_of(const X509 *certificate)
+{
+    struct tm parts;
+    return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &parts) == 1 ? timegm(&parts)
+                                                                         : INT64_MIN;
+}
+
+/* The first end of the certificates that were verified in a full handshake. */
+static int64_t end_of_chain(STACK_OF(X509) * chain)
+{
+    int64_t first_s = INT64_MAX;
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        const int64_t end_s = end_of(sk_X509_value(chain, i));
+        first_s = end_s < first_s ? end_s : first_s;
+    }
+    return first_s;
+}
+
+/* What on_ticket_made() has noted in the ticket of @session, which has no certificate but the
+ * client's own. */
+static int64_t end_of_session(SSL_SESSION *session)
+{
+    const X509 *peer = SSL_SESSION_get0_peer(session);
+    void *noted;
+    size_t len;
+    int64_t end_s = INT64_MAX;
+    if (SSL_SESSION_get0_ticket_appdata(session, &noted, &len) == 1 && len == sizeof(end_s)) {
+        memcpy(&end_s, noted, sizeof(end_s));
+    }
+    return peer != NULL && end_of(peer) < end_s ? end_of(peer) : end_s;
+}
+
+int64_t tls_server_certificate_end(const SSL *ssl)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    return chain != NULL ? end_of_chain(chain) : end_of_session(SSL_get_session(ssl));
+}
+
+static int on_ticket_made(SSL *ssl, void *context)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    (void)context;
+    if (chain == NULL) { /* no certificate; or a resumed session, which keeps what it has */
+        return 1;
+    }
+    const int64_t end_s = end_of_chain(chain);
+    return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), &end_s, sizeof(end_s));
+}
+
+/* Whether the certificate of the session's client may have become invalid: a full handshake judges
+ * it anew. */
+static bool is_to_be_shown_anew(const struct tls_entry_config *entry, SSL_SESSION *session)
+{
+    const int64_t time_s = now_s();
+    return SSL_SESSION_get0_peer(session) != NULL &&
+           (time_s >= end_of_session(session) ||
+            (entry->n_client_crls > 0 && time_s >= entry->client_crl_end_s));
+}
+
 static SSL_TICKET_RETURN on_ticket_opened(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
                                           size_t name_len, SSL_TICKET_STATUS status, void *context)
 {
-    (void)ssl;
     (void)name;
     (void)name_len;
     (void)context;
     const bool is_open = status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW;
-    X509 *peer = is_open ? SSL_SESSION_get0_peer(session) : NULL;
-    if (!is_open || (peer != NULL && X509_cmp_current_time(X509_get0_notAfter(peer)) <= 0)) {
+    if (!is_open || is_to_be_shown_anew(entry_of(ssl)->config, session)) {
         return SSL_TICKET_RETURN_IGNORE_RENEW;
     }
     return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_USE;
@@ -304,7 +362,7 @@ static bool set_tickets(OSSL_LIB_CTX *library, SSL_CTX *context, struct tls_serv
            SSL_CTX_set_session_id_context(context, entry->ticket_identity, TICKET_IDENTITY_BYTES) ==
                1 &&
            SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket) == 1 &&
-           SSL_CTX_set_session_ticket_cb(context, NULL, on_ticket_opened, NULL) == 1;
+           SSL_CTX_set_session_ticket_cb(context, on_ticket_made, on_ticket_opened, NULL) == 1;
 }
 
 /* --- contexts --- */
@@ -508,9 +566,18 @@ static void leave_lineage(struct tls_server *server)
     }
 }
 
+void tls_server_retire(struct tls_server *server)
+{
+    if (server != NULL) {
+        server->lineage->latest = NULL;
+    }
+}
+
 void tls_server_succeed(struct tls_server *before, struct tls_server *after)
 {
-    if (before != NULL && after != NULL) {
+    if (after == NULL) {
+        tls_server_retire(before);
+    } else if (before != NULL) {
         leave_lineage(after);
         after->lineage = before->lineage;
         after->lineage->n_servers++;
@@ -572,6 +639,11 @@ static bool are_same_rules(const struct tls_entry_config *a, const struct tls_en
     return memcmp(a->client_digest, b->client_digest, TLS_DIGEST_BYTES) == 0;
 }
 
+static bool has_left(const struct tls_client *client)
+{
+    return client->lineage != NULL && client->lineage->latest == NULL;
+}
+
 /* The configuration in force at the listener of @client, if it is another than the connection's. */
 static const struct tls_server_config *find_successor(const struct tls_client *client)
 {
@@ -612,7 +684,7 @@ bool tls_server_has_replaced_rules(const struct tls_client *client)
 {
     const struct tls_server_config *successor = find_successor(client);
     if (successor == NULL) {
-        return false;
+        return has_left(client) && client->certificate != NULL;
     }
     const struct tls_entry_config *rules = choose_anew(client, successor);
     if (client->certificate == NULL) {

@@ -92,13 +92,48 @@ def test_a_connection_ends_when_the_rules_for_its_certificate_change(start, auth
         assert last.status == 200 and last.get("Connection") == "close" and shown.has_ended()
         assert other.ask(host="one.test").get("Connection") is None
         streams.pongs = False  # a client cannot put off the end
+        frames = []
+        streams.send = frames.append
         served, late = (streams.begin(scheme="https", authority="two.test") for _ in range(2))
+        streams.sock.sendall(b"".join(frame.serialize() for frame in frames))  # in one: the first ends the connection
         assert streams.read_to_end() == "NO_ERROR" and streams.goaway[0] == served
         assert streams.answers[served].status == 200
         assert streams.answers[late].reset == "REFUSED_STREAM"
     with pytest.raises((ssl.SSLError, ConnectionError)):
         with SecureClient(proxy, authority, "two.test", context=context) as client:
             client.ask(host="two.test")
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+@pytest.mark.parametrize("way", ["moves", "comes back", "is gone", "speaks plain text"])
+def test_a_connection_ends_when_its_address_leaves(start, authority, tmp_path, way, protocol):
+    """Its certificate would be judged by no rules any more; what new ones say of it, nobody knows."""
+    crl, key = tmp_path / "ca.crl", authority.folder / "ca.key"
+    make_crl(crl, authority.certificate, key)
+    rules = f"{REQUIRE % authority.certificate}, client_crl: {crl}"
+    listen = listening(authority, "", rules)
+    proxy = start(f"listen: {listen}\n" + ECHO % "ok")
+    context = context_of(authority, "client")
+    context.set_alpn_protocols([protocol])
+    with (SecureClient(proxy, authority, "two.test", context=context) as shown,
+          SecureClient(proxy, authority, "one.test") as other):
+        streams = Http2Client(None, sock=shown.sock) if protocol == "h2" else None
+        assert other.ask(host="one.test").status == 200
+        make_crl(crl, authority.certificate, key, [authority.folder / "client.pem"])
+        if way == "moves":
+            reload(proxy, ECHO % "ok", listen.replace("127.0.0.1", "0.0.0.0"))
+        else:
+            reload(proxy, ECHO % "ok", "127.0.0.1:0" if way == "speaks plain text" else "127.0.0.2:0")
+        if way == "comes back":
+            reload(proxy, ECHO % "ok", listen)
+        if protocol == "h2":
+            assert streams.ask(scheme="https", authority="two.test").status == 200
+            assert streams.read_to_end() == "NO_ERROR"
+        else:
+            last = shown.ask(host="two.test")
+            assert last.status == 200 and last.get("Connection") == "close" and shown.has_ended()
+        for _ in range(2):  # it has shown none
+            assert other.ask(host="one.test").get("Connection") is None
 
 
 @pytest.mark.parametrize("before", ["", OPTIONAL], ids=["off", "optional"])

@@ -2,15 +2,18 @@
 where other rules hold. The clocks of the proxies are set by the test."""
 
 import ssl
+import subprocess
 import time
 
 import pytest
 
 from harness import program
-from harness.certificates import Authority, dated
+from harness.certificates import Authority, dated, make_crl
 from harness.client import Client
+from harness.http2 import Http2Client
 from harness.message import Reader
 from harness.reload import reload
+from harness.secure_client import SecureClient
 from harness.wait import until
 from harness.wall_clock import WallClock
 
@@ -165,6 +168,68 @@ def test_a_session_ends_with_the_certificate_of_its_client(start, authority, clo
     with pytest.raises((ssl.SSLError, ConnectionError)):  # a full handshake, whose certificate has expired
         ask(proxy, context, session, "two.test")
     until(lambda: 'err="certificate has expired"' in proxy.stderr(), "the reason in the log")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_ends_with_an_authority_of_its_client(start, authority, clock, tmp_path, version):
+    """The certificate between that of the client and the one that is trusted, or the trusted one; tickets have neither."""
+    short = Authority(tmp_path / "short", days=1)
+    short.sign("client", "DNS:client.test")
+    subprocess.run(["openssl", "x509", "-in", short.folder / "client.csr", "-req", "-CA", short.certificate, "-CAkey", short.key,
+                    "-days", "9", "-out", short.folder / "client.pem"], check=True, capture_output=True)
+    rule = f", client: require, client_ca: {short.certificate}"
+    proxy = start(f"listen: {listener(authority, rule, 'process')}\n" + ECHO, env=clock.env)
+    context = context_of(authority, None, version)
+    context.load_cert_chain(short.folder / "client.pem", short.folder / "client.key")
+    clock.step(23.5 * HOUR_S)
+    _, session = ask(proxy, context, None, "two.test")
+    resumed, renewed = ask(proxy, context, session, "two.test")
+    assert resumed
+    clock.step(HOUR_S)
+    for kept in (session, renewed):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            ask(proxy, context, kept, "two.test")
+
+
+def test_a_session_ends_with_the_list_of_revoked_certificates(start, authority, clock, tmp_path):
+    crl = tmp_path / "ca.crl"
+    make_crl(crl, authority.certificate, authority.key)
+    rule = f", client: require, client_ca: {authority.certificate}, client_crl: {crl}"
+    proxy = start(f"listen: {listener(authority, rule, 'process')}\n" + ECHO, env=clock.env)
+    context = context_of(authority, "client")
+    clock.step(23.5 * HOUR_S)
+    _, session = ask(proxy, context, None, "two.test")
+    assert ask(proxy, context, session, "two.test")[0]
+    clock.step(HOUR_S)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ask(proxy, context, session, "two.test")
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+@pytest.mark.parametrize("protocol", ["http/1.1", "h2"])
+def test_an_open_connection_ends_with_the_certificate_of_its_client(start, authority, clock, tmp_path, protocol, resumes):
+    begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(clock.now() + minutes * 60)) for minutes in (-60, 40))
+    certificate, key = dated(tmp_path, "short", "DNS:short.test", begin, end)
+    rule = f", client: require, client_ca: {certificate}"
+    proxy = start(f"listen: {listener(authority, rule, 'process')}\n" + ECHO, env=clock.env)
+    context = context_of(authority)
+    context.load_cert_chain(certificate, key)
+    session = ask(proxy, context, None, "two.test")[1] if resumes else None
+    context.set_alpn_protocols([protocol])
+    with SecureClient(proxy, authority, "two.test", context=context, session=session) as client:
+        assert client.sock.session_reused == resumes
+        clock.step(35 * 60)
+        if protocol == "h2":
+            streams = Http2Client(None, sock=client.sock)
+            assert streams.ask(scheme="https", authority="two.test").status == 204 and streams.goaway is None
+            clock.step(10 * 60)
+            assert streams.ask(scheme="https", authority="two.test").status == 204
+            assert streams.read_to_end() == "NO_ERROR"
+        else:
+            assert client.ask(host="two.test").get("Connection") is None
+            clock.step(10 * 60)
+            last = client.ask(host="two.test")
+            assert last.status == 204 and last.get("Connection") == "close" and client.has_ended()
 
 
 def test_a_session_ends_with_the_rules_that_it_was_made_under(start, authority, tmp_path):

@@ -226,6 +226,7 @@ static void read_clients(struct compiler *compiler, const struct spec_certificat
     }
     entry->client_crls = crls.ders;
     entry->n_client_crls = crls.n_ders;
+    entry->client_crl_end_s = crls.end_s;
     if (crls.end_s < (int64_t)(compiler->options->now_us / 1000000)) {
         warn_file(compiler, spec->client_crl.node, WARNING_CERTIFICATE_TIME,
                   "a list is out of date: certificates of clients are refused until there is a new "

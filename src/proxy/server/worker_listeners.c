@@ -105,6 +105,7 @@ static void leave(struct worker_listener *listener)
     if (listener->is_leaving) {
         return;
     }
+    tls_server_retire(listener->tls);
     if (listener->is_given) { /* other processes accept the connections that wait there */
         close_listener(listener);
         return;
