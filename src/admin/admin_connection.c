@@ -24,6 +24,7 @@
 #include "http/head_builder.h"
 #include "net/stream.h"
 #include "store/operation.h"
+#include "tls/tls_server.h"
 #include "tls/tls_stream.h"
 
 /* The action after a step. */
@@ -359,11 +360,23 @@ static enum step begin_receiving(struct admin_connection *connection, const stru
     return connection->request.is_answered ? STEP_WAIT : invite_body(connection, head);
 }
 
+/* Whether the operator is to show a certificate anew by another connection. */
+static bool is_to_reconnect(const struct admin_connection *connection)
+{
+    if (!tls_is_used(&connection->stream)) {
+        return false;
+    }
+    const struct tls_client *client = tls_client_of(&connection->stream);
+    return tls_server_has_replaced_rules(client) ||
+           tls_client_has_expired(client, (int64_t)(clock_wall_us() / 1000000));
+}
+
 static enum step take_head(struct admin_connection *connection, const struct head *head)
 {
     struct resource_match *match = &connection->match;
     connection->minor = head->minor;
-    connection->keep_alive = head->keep_alive && !connection->admin_listener->is_leaving;
+    connection->keep_alive =
+        head->keep_alive && !connection->admin_listener->is_leaving && !is_to_reconnect(connection);
     connection->is_head = span_equals(head->method, SPAN("HEAD"));
     request_keep_preferences(&connection->request, head);
     const bool has_room = keep_start_line(connection, head);

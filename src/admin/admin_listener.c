@@ -106,6 +106,7 @@ static enum status take_certificates(struct admin_listener *admin_listener)
                   status == STATUS_INVALID ? problem.text : status_text(status));
         return status;
     }
+    tls_server_succeed(admin_listener->tls, server);
     tls_server_release(admin_listener->tls);
     admin_listener->tls = server;
     return STATUS_OK;

@@ -8,9 +8,12 @@ import subprocess
 import pytest
 
 from harness import program
-from harness.certificates import Authority
+from harness.certificates import Authority, make_crl
+from harness.client import Client
+from harness.message import Reader
 from harness.ports import free_port
 from harness.reload import reload
+from harness.secure_client import context_of, pair
 from harness.wait import until
 
 
@@ -64,6 +67,23 @@ def test_a_reload_brings_another_certificate(start, authority, port):
     assert leaf_names(authority, port) == ["one.test"]
     reload(proxy, policy(authority, port, "two"))
     until(lambda: leaf_names(authority, port) == ["two.test"], "the other certificate")
+
+
+def test_the_connection_of_a_revoked_operator_ends_with_its_next_answer(start, authority, port, tmp_path):
+    crl = tmp_path / "ca.crl"
+    make_crl(crl, authority.certificate, authority.key)
+    own = (f"admin: {{listen: [{{address: 127.0.0.1:{port}, tls: {{certificates: [{{{pair(authority, 'one')}, client: require, "
+           f"client_ca: {authority.certificate}, client_crl: {crl}}}]}}}}]}}\nroutes: [{{respond: {{status: 204}}}}]\n")
+    proxy = start(own)
+    with Client(("127.0.0.1", port)) as client:
+        client.sock = context_of(authority, "two").wrap_socket(client.sock, server_hostname="127.0.0.1")
+        client.reader = Reader(client.sock)
+        for _ in range(2):
+            assert client.ask(path="/healthz", host=f"127.0.0.1:{port}").get("Connection") is None
+        make_crl(crl, authority.certificate, authority.key, [authority.folder / "two.pem"])
+        reload(proxy, own)
+        last = client.ask(path="/healthz", host=f"127.0.0.1:{port}")
+        assert last.status == 200 and last.get("Connection") == "close" and client.has_ended()
 
 
 def test_plain_text_and_strangers_are_closed(start, authority, port):
