@@ -133,12 +133,11 @@ static bool read_to_close(struct abandoned_request *abandoned)
     return true;
 }
 
-/* Whether @response is what a server says by itself of a request that was cut, while its handler
- * may work on: Node's has no length, those of handlers do. */
+/* Whether @response may be what a server says by itself of a request that was cut, while its
+ * handler works on, as Node, hypercorn and Apache do. A handler may answer alike. */
 static bool is_of_cut(const struct head *response)
 {
-    return response->body == BODY_UNTIL_CLOSE &&
-           (response->status == 400 || response->status == 408);
+    return response->status == 400 || response->status == 408;
 }
 
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */

@@ -170,7 +170,7 @@ static int leave_in_body(void)
 START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
 {
     const int fd = leave_in_body();
-    server_send(fd, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    server_send(fd, "HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n");
     await_none();
     ck_assert_uint_eq(n_released(), 1);
     close(fd);
@@ -181,6 +181,8 @@ END_TEST
 static const char *const ENDS[] = {
     "",
     "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+    "HTTP/1.1 400 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "HTTP/1.1 408 Request Timeout\r\nContent-Length: 3\r\n\r\nend",
     "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
     "what?\r\n\r\n",
 };
