@@ -301,6 +301,8 @@ def test_a_head_that_nobody_streams_for_frees_its_slot_at_once(start, start_upst
         proxy.ask("HEAD", "/work")
         wait_for_free(proxy, SLOTS)
     assert upstream.last.get("Connection") == connection
+    if connection == "close":  # also where the server does not say that it closes
+        assert len({request.connection for request in upstream.requests}) == len(upstream.requests), "none is kept"
 
 
 def test_a_head_without_slots_does_not_have_its_connection_closed(start, start_upstream):

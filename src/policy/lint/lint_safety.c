@@ -177,11 +177,12 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
                   "requests of its choice, by Range, If-None-Match, If-Match or Accept; the server "
                   "has worked for it",
                   SPAN_ARGS(rule->name), refunded);
-    } else if (lost != 0) {
+    }
+    if (lost != 0) {
         node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
-                  "a client avoids limit \"%.*s\": it gets a %u, whose charge is refunded, by a "
-                  "long value that the server repeats, or a body that it does not read; the server "
-                  "has worked for it; 5xx does not refund those",
+                  "limit \"%.*s\" refunds %u, of outages and also where a client brings it about, "
+                  "by a long value that the server repeats, or a body that it does not read: the "
+                  "server has worked for it then; 5xx does not refund it",
                   SPAN_ARGS(rule->name), lost);
     }
 }

@@ -167,6 +167,9 @@ static bool on_head(struct upstream_user *user)
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
     if (abandoned->is_cut && is_of_cut(response)) {
+        if (response->body != BODY_UNTIL_CLOSE) { /* Node's own; a handler's may say a cost */
+            settle_cost(abandoned, response);
+        }
         lose(abandoned);
         return false;
     }

@@ -397,6 +397,7 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     }
     if (UNLIKELY(exchange->upstream_user.is_head_request) && awaits_close(exchange)) {
         text_add_literal(text, "Connection: close\r\n");
+        exchange->upstream->ends_after_answer = true;
     }
     if (head_has(request, FIELD_TRAILER) && exchange->upstream->stream_ops != NULL &&
         trailers_of_request_pass(request, exchange->evaluation.route)) {

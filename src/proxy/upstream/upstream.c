@@ -631,7 +631,8 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
     const struct head *response = upstream->user->response;
     upstream->is_doubtful = is_bodyless(upstream);
     const bool is_clean = upstream->phase == UPSTREAM_STREAMING && response->keep_alive &&
-                          upstream->inbox.ended && !inbox_has_bytes(&upstream->inbox) &&
+                          !upstream->ends_after_answer && upstream->inbox.ended &&
+                          !inbox_has_bytes(&upstream->inbox) &&
                           !(upstream->is_doubtful && may_bring_late_body(upstream)) &&
                           !stream_is_blocked(&upstream->stream) &&
                           !stream_is_broken(&upstream->stream);

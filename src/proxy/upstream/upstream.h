@@ -58,13 +58,14 @@ struct upstream {
     const struct upstream_carrier_ops *carrier_ops; /* with http2 */
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
     bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
-    bool is_single;   /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
-    bool is_refused;  /* the proxy does not accept its answer: the server may work on */
-    bool has_begun;   /* a stream: the server has given a sign of it */
-    bool is_lost;     /* a stream that has ended before its answer: its user is to close it */
-    bool is_declined; /* then: the server says that it did nothing for it */
-    bool is_own_end;  /* then: with its connection, which its client may have ended */
-    bool is_old;      /* then: the server has had time to act on the request */
+    bool ends_after_answer; /* the server was asked to close it */
+    bool is_single;         /* by HTTP/1.1 to a server of HTTP/2, for an upgrade: it is not kept */
+    bool is_refused;        /* the proxy does not accept its answer: the server may work on */
+    bool has_begun;         /* a stream: the server has given a sign of it */
+    bool is_lost;           /* a stream that has ended before its answer: its user is to close it */
+    bool is_declined;       /* then: the server says that it did nothing for it */
+    bool is_own_end;        /* then: with its connection, which its client may have ended */
+    bool is_old;            /* then: the server has had time to act on the request */
     struct head_parser parser;
     struct loop_task death;
 };

@@ -538,8 +538,13 @@ static void send_alone(struct batch *batch)
             drop_waiter(store, waiter);
             continue;
         }
+        if (clock_monotonic_us() - waiter->came_us >= CLIENT_WAIT_US) {
+            fail_waiter(waiter, STATUS_CROWDED, REDIS_FAULT_NONE);
+            continue;
+        }
         list_remove(&waiter->node);
         waiter->place = ALONE;
+        waiter->decision->now_us = 0; /* of the request; the call is made now */
         batch->n_alone++;
         counter_up(&store->meters->calls);
         if (store_decide(store->store.below, waiter->decision, on_own_answer) == STORE_ANSWERED) {
