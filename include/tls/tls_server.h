@@ -148,17 +148,11 @@ tls_server_config_choose(const struct tls_server_config *config, struct span ser
  * connection that is to end by them: its last answer is by its own. */
 MUST_USE bool tls_server_allows_host(const struct tls_client *client, struct span host);
 
-/* Whether the certificate of @client has expired at @now_s (Unix time), or one above it: the
- * connection is to end. False: it has shown none. */
-static inline bool tls_client_has_expired(const struct tls_client *client, int64_t now_s)
-{
-    return client->certificate != NULL && now_s >= client->certificate_end_s;
-}
-
-/* Whether, by the rules in force, @client would have to show a certificate where it has shown none,
- * or its certificate would be judged by others, such as another list of revoked ones, or by none
- * since its listener has left: the connection is to end. */
-MUST_USE bool tls_server_has_replaced_rules(const struct tls_client *client);
+/* Whether @client is to show a certificate anew by another connection, so that the answer that is
+ * under way is its last: its certificate, or one above it, has expired; or by the rules in force it
+ * would have to show one where it has shown none, or its certificate would be judged by others,
+ * such as another list of revoked ones, or by none since its listener has left. */
+MUST_USE bool tls_server_is_to_reconnect(const struct tls_client *client);
 
 /* --- files besides certificates: stapled responses, secrets of tickets --- */
 

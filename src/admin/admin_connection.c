@@ -363,12 +363,8 @@ static enum step begin_receiving(struct admin_connection *connection, const stru
 /* Whether the operator is to show a certificate anew by another connection. */
 static bool is_to_reconnect(const struct admin_connection *connection)
 {
-    if (!tls_is_used(&connection->stream)) {
-        return false;
-    }
-    const struct tls_client *client = tls_client_of(&connection->stream);
-    return tls_server_has_replaced_rules(client) ||
-           tls_client_has_expired(client, (int64_t)(clock_wall_us() / 1000000));
+    return tls_is_used(&connection->stream) &&
+           tls_server_is_to_reconnect(tls_client_of(&connection->stream));
 }
 
 static enum step take_head(struct admin_connection *connection, const struct head *head)

@@ -651,23 +651,6 @@ static const struct tls_server_config *find_successor(const struct tls_client *c
     return latest != NULL && latest->config != client->config ? latest->config : NULL;
 }
 
-bool tls_server_allows_host(const struct tls_client *client, struct span host)
-{
-    bool is_named;
-    if (client->config == NULL) {
-        return true;
-    }
-    const struct tls_entry_config *rules = find_rules(client->config, host, &is_named);
-    const struct tls_server_config *successor = find_successor(client);
-    if (is_named && !are_same_rules(rules, client->entry)) {
-        return false;
-    }
-    if (successor != NULL && (!is_named || !tls_server_has_replaced_rules(client))) {
-        rules = find_rules(successor, host, &is_named);
-    }
-    return rules == NULL || are_same_rules(rules, client->entry);
-}
-
 /* The entry of @config for the name that @client named in its handshake. NULL: it is refused. */
 static const struct tls_entry_config *choose_anew(const struct tls_client *client,
                                                   const struct tls_server_config *config)
@@ -680,7 +663,8 @@ static const struct tls_entry_config *choose_anew(const struct tls_client *clien
     return tls_server_config_choose(config, name);
 }
 
-bool tls_server_has_replaced_rules(const struct tls_client *client)
+/* Whether the rules in force would judge the certificate of @client, or its absence, otherwise. */
+static bool has_replaced_rules(const struct tls_client *client)
 {
     const struct tls_server_config *successor = find_successor(client);
     if (successor == NULL) {
@@ -691,4 +675,27 @@ bool tls_server_has_replaced_rules(const struct tls_client *client)
         return rules != NULL && rules->client_rule == CLIENT_CERTIFICATE_REQUIRE;
     }
     return rules == NULL || !are_same_rules(rules, client->entry);
+}
+
+bool tls_server_is_to_reconnect(const struct tls_client *client)
+{
+    return has_replaced_rules(client) ||
+           (client->certificate != NULL && now_s() >= client->certificate_end_s);
+}
+
+bool tls_server_allows_host(const struct tls_client *client, struct span host)
+{
+    bool is_named;
+    if (client->config == NULL) {
+        return true;
+    }
+    const struct tls_entry_config *rules = find_rules(client->config, host, &is_named);
+    const struct tls_server_config *successor = find_successor(client);
+    if (is_named && !are_same_rules(rules, client->entry)) {
+        return false;
+    }
+    if (successor != NULL && (!is_named || !has_replaced_rules(client))) {
+        rules = find_rules(successor, host, &is_named);
+    }
+    return rules == NULL || are_same_rules(rules, client->entry);
 }

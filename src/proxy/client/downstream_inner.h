@@ -129,10 +129,6 @@ static inline void downstream_publish_busy(struct downstream *downstream)
     eviction_publish(&downstream->connection.candidate, downstream->busy_from_us);
 }
 
-/* Whether the client of @tls, a stream over TLS, is to show its certificate anew by another
- * connection: the answer that is under way is the last. */
-MUST_USE bool downstream_is_to_reconnect(const struct stream *tls);
-
 /* The connection becomes a tunnel. Bytes behind its request are no next request, and it does not
  * close after its answer: it is in use, and no deferred victim. */
 void downstream_note_tunnel(struct downstream *downstream);

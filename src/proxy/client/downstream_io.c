@@ -49,18 +49,10 @@ static void write_switch(struct downstream *downstream, struct text *text)
     text_add_literal(text, "Connection: Upgrade\r\n");
 }
 
-bool downstream_is_to_reconnect(const struct stream *tls)
-{
-    const struct tls_client *client = tls_client_of(tls);
-    return tls_server_has_replaced_rules(client) ||
-           (client->certificate != NULL &&
-            tls_client_has_expired(client, (int64_t)(clock_wall_us() / 1000000)));
-}
-
 static bool is_to_reconnect(const struct downstream *downstream)
 {
     const struct stream *tls = downstream->client.tls;
-    return UNLIKELY(tls != NULL) && downstream_is_to_reconnect(tls);
+    return UNLIKELY(tls != NULL) && tls_server_is_to_reconnect(tls_client_of(tls));
 }
 
 /* How the body is framed, and whether another request may follow. */

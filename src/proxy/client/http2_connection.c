@@ -411,7 +411,7 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     connection->n_begun++;
     const size_t n_max = request->config->policy->max.requests_per_connection;
     const struct stream *tls = downstream->client.tls;
-    const bool is_last = tls != NULL && downstream_is_to_reconnect(tls);
+    const bool is_last = tls != NULL && tls_server_is_to_reconnect(tls_client_of(tls));
     if (is_last || connection->n_begun >= n_max) {
         http2_session_drain(connection->session);
         http2_wake(connection);

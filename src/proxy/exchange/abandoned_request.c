@@ -1,6 +1,6 @@
-/* An abandoned request: it holds slots of concurrency limits, or its response is to report what it
- * costs, and its client has left, or has the answer to a HEAD, whose handler may stream for nobody,
- * or the proxy has refused its answer, while a server works on it.
+/* An abandoned request: its exchange is over while a server works on it, and it holds slots of
+ * concurrency limits, or its response is to report what it costs. The client has left; or it has
+ * the answer to a HEAD, behind which a handler may go on; or the proxy has refused the answer.
  * Without it, a client could have any number of requests in progress, or any cost for the estimate,
  * by sending one, leaving, and sending the next; or by having the server repeat what no answer may
  * contain.
