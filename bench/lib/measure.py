@@ -78,7 +78,7 @@ def wrk(load, port, connections, seconds, cores=()):
 
 
 def _check_answers(row, seen, n_denied):
-    if seen["requests"] == 0 or seen["socket_errors"] or seen["timeouts"]:
+    if _requests(row, seen) == 0 or seen["socket_errors"] or seen["timeouts"]:
         raise StageError(f"{row.name}: wrk could not load it: {seen}")
     denied = GROUPS[row.group].denied
     slack = DENIED_SLACK * seen["requests"] + 10 if denied else 0

@@ -13,6 +13,7 @@ TINY_PER_HOUR = 1  # what is spent stays spent, however long a run is
 COLD_PATHS = 10_000
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ GROUPS = {
     "tls-full": Group("A TLS connection a request, denied, without a log; ratio to the floor", denied=1, is_bare=True),
     "tls-resumed": Group("A resumed TLS connection a request, denied, without a log; ratio to the floor", denied=1,
                          is_bare=True),
-    "tls-down": Group("Responses of 10 MiB over TLS; ratio to nginx limit_req"),
+    "tls-down": Group("One response of 1 GiB over TLS, again and again; ratio to nginx limit_req"),
     "mixed": Group("Redis in the path, every second request denied, 10,000 keys; ratio to"
                    " nginx + Lua + Redis", denied=0.5),
     "down-64k": Group("Responses of 64 KiB; ratio to nginx limit_req"),
@@ -110,7 +111,7 @@ ONE_EACH = 0.9  # of Redis calls for a request, where no two requests may share 
 SECURE = Load(is_secure=True)
 HTTP2 = Load(is_secure=True, streams=10, connections=8)
 FULL, RESUMED = (Load(is_secure=True, handshake=kind, connections=4) for kind in ("full", "resumed"))
-SECURE_DOWN = Load("/bodies/10m", download=10 * MIB, connections=8, part=0.5, is_secure=True)
+SECURE_DOWN = Load("/bodies/1g", download=GIB, connections=1, part=2, is_secure=True)
 
 
 def _ratio(at_most, of):
@@ -201,9 +202,9 @@ ROWS = [
                  is_bare=True), haproxy(0, is_bare=True), sluice(TINY, is_bare=True, settings=LONG_HTTP2)),
     *_handshake_rows("tls-full", "full handshake", FULL, 1.05),
     *_handshake_rows("tls-resumed", "resumed", RESUMED),
-    Row("nginx-tls-down", "nginx, 10 MiB, TLS", "tls-down", nginx_limit_req(*AMPLE_REQ, STREAMING), SECURE_DOWN),
-    Row("haproxy-tls-down", "HAProxy, 10 MiB, TLS", "tls-down", haproxy(AMPLE * 10), SECURE_DOWN),
-    Row("sluice-tls-down", "sluice, 10 MiB, TLS", "tls-down", sluice(PER_CLIENT), SECURE_DOWN, n_limits=1,
+    Row("nginx-tls-down", "nginx, 1 GiB, TLS", "tls-down", nginx_limit_req(*AMPLE_REQ, STREAMING), SECURE_DOWN),
+    Row("haproxy-tls-down", "HAProxy, 1 GiB, TLS", "tls-down", haproxy(AMPLE * 10), SECURE_DOWN),
+    Row("sluice-tls-down", "sluice, 1 GiB, TLS", "tls-down", sluice(PER_CLIENT), SECURE_DOWN, n_limits=1,
         bounds=(_ratio(1.1, "nginx-tls-down"), _ratio(1.1, "haproxy-tls-down"))),
     Row("nginx-lua-redis-mixed", "nginx + Lua, half denied", "mixed",
         nginx_lua(AMPLE, key="uri", spent_per_hour=TINY_PER_HOUR), MIXED,

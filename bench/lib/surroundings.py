@@ -1,12 +1,13 @@
 """The upstream that all rows of bench/run share, with its bodies and uploads."""
 
+import os
 import subprocess
 
 from proxies import NGINX_MODULES, PEERS
-from rows import KIB, MIB
+from rows import GIB, KIB, MIB
 from stage import free_port, render
 
-BODIES = {"64k": 64 * KIB, "10m": 10 * MIB}
+BODIES = {"64k": 64 * KIB, "10m": 10 * MIB, "1g": GIB}
 
 
 def make_certificate(stage):
@@ -24,7 +25,8 @@ def start_upstream(stage, cores=None):
     port = free_port()
     (stage.dir / "bodies").mkdir()
     for name, size in BODIES.items():
-        stage.write(f"bodies/{name}", "x" * size)
+        stage.write(f"bodies/{name}", "")
+        os.truncate(stage.dir / "bodies" / name, size)  # takes no room on the disk
     config = stage.write("upstream.conf", render(PEERS / "upstream.conf", dir=stage.dir, port=port,
                                                  modules=NGINX_MODULES))
     return stage.start("upstream", ["nginx", "-e", stage.dir / "upstream.err", "-c", config], port,
