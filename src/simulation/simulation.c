@@ -263,6 +263,7 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
     struct outcome outcome = {
         .status = future->status,
         .end = future->end,
+        .is_unanswered = future->end == ANSWER_SERVER_FAILED,
         .is_gateway_error = future->end == ANSWER_WHOLE && answer_is_gateway_error(future->status),
     };
     if (evaluation->status != 0) {

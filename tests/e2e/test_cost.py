@@ -432,13 +432,15 @@ def say(peer, request):
 
 
 @pytest.mark.parametrize("words, look_status, charged, free", [
-    ("charge_on: [401, 403]", 401, ["401", "403"], ["200", "404", "500", "close", "cut"]),
+    ("charge_on: [401, 403]", 401, ["401", "403", "close", "hang"], ["200", "404", "500", "cut"]),
     ("charge_on: [4xx, server_failed]", 404, ["404", "499", "close", "cut", "hang"],
      ["200", "301", "503"]),
     ("refund_on: [5xx, server_failed]", 204, ["200", "404", "502", "504", "control"],
      ["500", "503", "close", "cut", "hang"]),
     ("refund_on: [502]", 204, ["200", "504", "503"], ["502", "control"]),
-    ("charge_on: [2xx]", 204, ["200", "502", "504", "control", "cut502"], ["404", "500", "503", "close"]),
+    ("charge_on: [2xx]", 204, ["200", "502", "504", "control", "cut502", "close", "hang"],
+     ["404", "500", "503"]),
+    ("charge_on: [2xx], refund_on: [server_failed]", 204, ["200", "502"], ["404", "close", "hang"]),
     ("charge_on: [2xx], refund_on: [502, 504]", 204, ["200"], ["502", "504", "control", "500"]),
     ("refund_on: [304, 404]", 204, ["200", "500", "close", "cut"], ["404"]),
     ("charge_on: [2xx, 5xx], refund_on: [503]", 204, ["200", "500", "close"], ["404", "503"]),

@@ -221,6 +221,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
+        .is_unanswered = !exchange->is_unsent && !exchange->has_upstream_answered,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_gateway_error = exchange->has_upstream_answered && exchange->is_response_started &&
                             answer_is_gateway_error(exchange->response.status),

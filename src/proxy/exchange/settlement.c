@@ -39,13 +39,15 @@ static bool is_refunded(const struct limit_rule *rule, const struct outcome *out
     return set->is_said && is_in(set, outcome);
 }
 
-/* What a client sent to a server is counted though the client left: it may have been acted on. What
- * no server was sent is no attempt at anything, and a client could make any number of them. */
+/* What a client sent to a server is counted though the client left, or the server did not answer:
+ * it may have been acted on, now or later. What no server was sent is no attempt at anything, and
+ * a client could make any number of them. */
 static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
-    return !rule->charge_on.is_said || has_left || outcome->end == ANSWER_REFUSED ||
-           is_lost(outcome) || is_in(&rule->charge_on, outcome);
+    const bool is_unanswered = outcome->end == ANSWER_SERVER_FAILED && outcome->is_unanswered;
+    return !rule->charge_on.is_said || has_left || is_unanswered ||
+           outcome->end == ANSWER_REFUSED || is_lost(outcome) || is_in(&rule->charge_on, outcome);
 }
 
 /* Unlike a charge, which a client that left pays whatever the answer was. */

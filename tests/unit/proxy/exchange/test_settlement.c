@@ -152,6 +152,26 @@ START_TEST(what_no_server_was_sent_counts_only_where_client_left_is_listed)
 }
 END_TEST
 
+START_TEST(what_a_server_was_sent_and_does_not_answer_is_given_back_only_where_refund_on_says_so)
+{
+    const struct outcome outcome = {
+        .status = 504, .end = ANSWER_SERVER_FAILED, .is_unanswered = true};
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_calls, 0);
+
+    set_up();
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    rules[0].refund_on.is_said = true;
+    rules[0].refund_on.server_failed = true;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
 static const struct outcome LOST[] = {
     {.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true},
     {.status = 502, .end = ANSWER_WHOLE, .is_gateway_error = true},
@@ -500,6 +520,9 @@ static Suite *settlement_suite(void)
     TCase *make = tcase_create("make and renew");
     tcase_add_checked_fixture(make, set_up, NULL);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
+    tcase_add_test(
+        make,
+        what_a_server_was_sent_and_does_not_answer_is_given_back_only_where_refund_on_says_so);
     tcase_add_loop_test(
         make, an_answer_that_was_lost_between_is_given_back_only_where_its_status_is_named, 0,
         ARRAY_LEN(LOST));
