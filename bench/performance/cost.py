@@ -8,7 +8,7 @@ MIB = 1 << 20
 BARE_GROUPS = ("bare", "bare-deny")
 TLS_GROUPS = {"tls": "Kept connections", "http2": "HTTP/2", "http2-deny": "HTTP/2, denied",
               "tls-full": "Full handshakes", "tls-resumed": "Resumed connections",
-              "tls-down": "Responses of 1 GiB"}
+              "tls-down": "Long responses"}
 BODIES = ("down-64k", "down-10m", "up-64k", "up-10m")
 
 
