@@ -52,8 +52,9 @@ void jwt_keys_miss(struct jwt_keys *keys);
 struct span jwt_keys_url(const struct jwt_keys *keys);
 struct span jwt_keys_ca(const struct jwt_keys *keys);
 
-/* The keys that are due at @now_us, monotonic, to be released; then jwt_keys_fetched() is called
- * for them. NULL: none; *wait_us is the time until some are, UINT64_MAX: unknown. */
+/* The keys that are due at @now_us, monotonic, to be released. They are not due again until
+ * jwt_keys_fetched() is called for them, so several may be fetched at the same time. NULL: none;
+ * *wait_us is the time until some are, UINT64_MAX: unknown. */
 struct jwt_keys *jwt_keys_next_due(uint64_t now_us, uint64_t *wait_us);
 
 /* The fetch of @keys has ended at @now_us. @set, which is taken over, is NULL after a failure.

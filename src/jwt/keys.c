@@ -19,6 +19,7 @@ struct jwt_keys {
     struct jwt_keys *next;   /* in the registry, of those with a URL */
     struct span url;         /* empty: fixed keys */
     struct span ca;
+    bool is_in_flight;   /* a fetch has begun and not ended */
     bool is_missed;      /* a token named a key that is not in the set */
     bool was_tried;      /* tried_us is set */
     bool is_failing;     /* the last fetch failed */
@@ -192,7 +193,7 @@ struct jwt_keys *jwt_keys_next_due(uint64_t now_us, uint64_t *wait_us)
     *wait_us = UINT64_MAX;
     pthread_mutex_lock(&registry.lock);
     for (struct jwt_keys *keys = registry.first; keys != NULL; keys = keys->next) {
-        if (due_of(keys) < first_us) {
+        if (!keys->is_in_flight && due_of(keys) < first_us) {
             first_us = due_of(keys);
             first = keys;
         }
@@ -202,6 +203,7 @@ struct jwt_keys *jwt_keys_next_due(uint64_t now_us, uint64_t *wait_us)
         first = NULL;
     }
     if (first != NULL) {
+        first->is_in_flight = true;
         first->references++;
     }
     pthread_mutex_unlock(&registry.lock);
@@ -239,6 +241,7 @@ bool jwt_keys_fetched(struct jwt_keys *keys, struct jwt_key_set *set, uint64_t m
     struct jwt_key_set *released = set;
     pthread_mutex_lock(&registry.lock);
     bool is_changed = false;
+    keys->is_in_flight = false;
     keys->was_tried = true;
     keys->is_missed = false;
     keys->is_failing = set == NULL;

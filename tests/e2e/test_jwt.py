@@ -500,6 +500,27 @@ def test_a_server_that_is_away_or_not_the_one(start, issuer, tmp_path):
     assert proxy.ask(fields=bearer(key.sign(claims()))).status == 200
 
 
+def test_issuers_that_hang_hold_no_other_back(start, issuer, tmp_path):
+    good = Issuer(Authority(tmp_path / "good"))
+    good.keys = [Es256Key(tmp_path, "one")]
+    issuer.held.clear()
+    # Of keys that are due at once the last ones of the policy are fetched first.
+    entries = [("good", good.url, "good/ca.pem"), *((f"hung{i}", f"{issuer.url}?{i}", "tls/ca.pem") for i in range(15))]
+    jwt = "".join(f"  {name}: {{keys: '{url}', ca: '{tmp_path}/{ca}', algorithms: [ES256]}}\n"
+                  for name, url, ca in entries)
+    proxy = start(policy(f"  - {{jwt: {{provider: good, required: true}}, {OK}}}\n", jwt=f"jwt:\n{jwt}"))
+    try:
+        fields = bearer(good.keys[0].sign(claims()))
+        soon(lambda: proxy.ask(fields=fields).status == 200, "the keys of the issuer that answers", within=5)
+        soon(lambda: issuer.n_asked == 15, "all fetches at the same time", within=5)
+        until(lambda: proxy.stderr().count("keys cannot be fetched") == 15, "each fetch to time out")
+        issuer.keys = good.keys
+        issuer.held.set()
+        until(lambda: proxy.stderr().count("keys were fetched") == 16, "the keys of all")
+    finally:
+        good.stop()
+
+
 def test_a_stop_breaks_a_fetch_off(start, issuer, tmp_path):
     issuer.held.clear()
     proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path)))

@@ -26,10 +26,11 @@
 #include "store/replica_sync.h"
 #include "store/tenants.h"
 
-/* A thread that fetches the key sets that policies name by https://. */
+/* A thread that fetches the key sets that policies name by https://, all that are due at once. */
 
 struct jwks_fetch {
     pthread_t thread;
+    void *multi; /* libcurl's handle of all fetches; owned while the thread runs */
     bool is_running;
     atomic_bool stops;
 };
@@ -40,7 +41,7 @@ void jwks_fetch_init(struct jwks_fetch *fetch);
  * run yet. It finds what to fetch by itself. STATUS_NO_MEMORY. */
 MUST_USE enum status jwks_fetch_follow(struct jwks_fetch *fetch, const struct policy *policy);
 
-/* Stop the thread; a fetch is broken off. */
+/* Stop the thread; fetches are broken off. */
 void jwks_fetch_close(struct jwks_fetch *fetch);
 
 /* The bans and the tenants of the process, and the thread that synchronizes them with Redis. */

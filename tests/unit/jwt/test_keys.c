@@ -153,6 +153,25 @@ START_TEST(keys_that_nobody_names_are_not_fetched)
 }
 END_TEST
 
+START_TEST(keys_in_flight_are_not_due_and_hold_no_others_back)
+{
+    uint64_t wait_us;
+    struct jwt_keys *other = jwt_keys_of_url(SPAN("https://id.example.com/other"), SPAN(""));
+    struct jwt_keys *first = jwt_keys_next_due(0, &wait_us);
+    struct jwt_keys *second = jwt_keys_next_due(0, &wait_us);
+    ck_assert(first == other || first == keys);
+    ck_assert_ptr_eq(second, first == keys ? other : keys);
+    ck_assert_ptr_null(jwt_keys_next_due(3600 * (uint64_t)US_PER_S, &wait_us));
+    ck_assert_uint_eq(wait_us, UINT64_MAX);
+    (void)jwt_keys_fetched(other, NULL, 0, 0);
+    ck_assert_ptr_null(jwt_keys_next_due(0, &wait_us));
+    ck_assert_uint_eq(wait_us, JWT_RETRY_S * (uint64_t)US_PER_S);
+    jwt_keys_release(first);
+    jwt_keys_release(second);
+    jwt_keys_release(other);
+}
+END_TEST
+
 START_TEST(fixed_keys_are_never_due)
 {
     uint64_t wait_s;
@@ -184,6 +203,7 @@ int main(void)
     tcase_add_test(tcase, the_generation_changes_with_the_keys_alone);
     tcase_add_test(tcase, keys_of_a_url_are_shared);
     tcase_add_test(tcase, keys_that_nobody_names_are_not_fetched);
+    tcase_add_test(tcase, keys_in_flight_are_not_due_and_hold_no_others_back);
     tcase_add_test(tcase, fixed_keys_are_never_due);
     tcase_add_test(tcase, a_wait_ends_when_it_is_woken);
     suite_add_tcase(suite, tcase);
