@@ -63,7 +63,7 @@ static bool is_shaping(const struct limit_rule *rule)
     return rule->n_limits > 0 && rule->limits[0].params.max_wait > 0 && !rule->limits[0].shadow;
 }
 
-/* A route may have only one limit that holds requests: a request departs once. */
+/* A route may have only one limit that holds requests: a request is held once. */
 static void check_shaping(struct compiler *compiler, const struct rule_list *list)
 {
     const struct limit_rule *first = NULL;

@@ -34,7 +34,7 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->evaluation.status == 0) {
         if (exchange->request.body == BODY_NONE) {
-            exchange_depart(exchange, now_us);
+            exchange_choose_server(exchange, now_us);
         } else {
             exchange_await_body(exchange, now_us);
         }

@@ -20,7 +20,7 @@ COLD void exchange_take_slots(struct exchange *exchange, uint64_t now_us);
 COLD void exchange_drop_loan(struct exchange *exchange);
 
 /* The waits before a server is chosen are over: choose it. */
-static inline void exchange_depart(struct exchange *exchange, uint64_t now_us)
+static inline void exchange_choose_server(struct exchange *exchange, uint64_t now_us)
 {
     if (UNLIKELY(exchange->loan != NULL)) {
         exchange_take_slots(exchange, now_us);

@@ -427,7 +427,7 @@ static void on_complete(struct decision *call);
  * STORE_PENDING: when the call is complete, its waiters are answered, newer waiters are sent within
  * a few loop iterations, and a batch without waiters is freed. STORE_ANSWERED: the answer is in
  * batch->call, and its waiters are not answered yet. */
-static enum store_outcome depart(struct batch *batch, uint64_t now_us)
+static enum store_outcome send_call(struct batch *batch, uint64_t now_us)
 {
     struct coalesce_store *store = batch->store;
     const size_t n = join(batch);
@@ -451,7 +451,7 @@ static void split_batch(struct batch *batch);
 static void send_or_end(struct batch *batch)
 {
     while (!list_is_empty(&batch->waiting)) {
-        if (depart(batch, 0) == STORE_PENDING) {
+        if (send_call(batch, 0) == STORE_PENDING) {
             return;
         }
         if (is_too_much_at_once(&batch->call)) {
@@ -591,8 +591,8 @@ static void on_next_iteration(void *context)
 
 /* --- decisions --- */
 
-static ALWAYS_INLINE bool is_gatherable(const struct coalesce_store *store,
-                                        const struct decision *decision)
+static ALWAYS_INLINE bool can_be_batched(const struct coalesce_store *store,
+                                         const struct decision *decision)
 {
     size_t keys_bytes = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
@@ -632,8 +632,8 @@ static enum store_outcome wait_for_next(struct batch *batch, struct decision *de
     return STORE_PENDING;
 }
 
-static enum store_outcome fly(struct coalesce_store *store, struct decision *decision,
-                              struct hash128 hash)
+static enum store_outcome begin_and_send(struct coalesce_store *store, struct decision *decision,
+                                         struct hash128 hash)
 {
     struct waiter *waiter = take_waiter(store, decision);
     struct batch *batch = waiter != NULL ? begin_batch(store, decision, hash) : NULL;
@@ -642,7 +642,7 @@ static enum store_outcome fly(struct coalesce_store *store, struct decision *dec
         return refuse(decision, STATUS_NO_MEMORY);
     }
     add_waiter(batch, waiter);
-    if (depart(batch, decision->now_us) == STORE_PENDING) {
+    if (send_call(batch, decision->now_us) == STORE_PENDING) {
         return STORE_PENDING;
     }
     report_call(decision, &batch->call);
@@ -661,7 +661,7 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
     counter_up(&coalesce->meters->decisions);
-    if (!is_gatherable(coalesce, decision)) {
+    if (!can_be_batched(coalesce, decision)) {
         return go_straight(coalesce, decision);
     }
     const struct hash128 hash = hash_charges(coalesce, decision);
@@ -672,13 +672,13 @@ static enum store_outcome decide(struct store *store, struct decision *decision)
     if (coalesce->n_batches == BATCHES_MAX) {
         return go_straight(coalesce, decision);
     }
-    return fly(coalesce, decision, hash);
+    return begin_and_send(coalesce, decision, hash);
 }
 
 static bool joins(struct store *store, const struct decision *decision)
 {
     struct coalesce_store *coalesce = coalesce_store_of(store);
-    return is_gatherable(coalesce, decision) &&
+    return can_be_batched(coalesce, decision) &&
            find_batch(coalesce, hash_charges(coalesce, decision)) != NULL;
 }
 
