@@ -470,7 +470,7 @@ def test_readiness_names_upstreams_of_which_no_server_is_up(start, start_upstrea
         upstreams: {{api: {{servers: "{upstream.url}", eject: 2, retries: 0}}}}
         routes: [{{upstream: api}}]
         """)
-    assert [proxy.ask("POST").status for _ in range(2)] == [502, 502]
+    assert [proxy.ask("POST", source=f"127.0.0.{n}").status for n in (2, 3)] == [502, 502]
     told = Admin(addresses(proxy)[0]).read("/readyz")
     assert (told["status"], told["reasons"]) == ("degraded", ["upstream api: no server is up"])
 

@@ -1,5 +1,6 @@
 """Servers that are down: by requests that fail in a row, by checks, and back again."""
 
+import itertools
 import re
 import socket
 import threading
@@ -69,10 +70,13 @@ def start_moody_servers(start_upstream):
     return lambda n: [Moody(start_upstream, bytes([ord("a") + i])) for i in range(n)]
 
 
-def ask(proxy, method="GET"):
-    """What becomes of one request; 0: its answer was cut."""
+CLIENTS = itertools.cycle(f"127.0.0.{n}" for n in range(1, 100))
+
+
+def ask(proxy, method="GET", client=None):
+    """What becomes of one request, of another client each time; 0: its answer was cut."""
     try:
-        return proxy.ask(method, body=b"x" if method == "POST" else None).status
+        return proxy.ask(method, body=b"x" if method == "POST" else None, source=client or next(CLIENTS)).status
     except Exception:  # whichever way it was cut
         return 0
 
@@ -103,13 +107,51 @@ def test_requests_that_time_out_together_are_one_failure(start, start_moody):
     for server in servers:
         server.mood = "hang"
     proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}", response="1500ms"))
-    clients = [proxy.connect() for _ in range(8)]
+    clients = [proxy.connect(next(CLIENTS)) for _ in range(8)]
     for client in clients:
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
     assert [client.read().status for client in clients] == [504] * 8
     assert count(proxy, DOWN) == 0
     assert [ask(proxy, "POST") for _ in range(2)] == [504] * 2
     until(lambda: count(proxy, DOWN) == 2, "both servers to be down")
+
+
+ONE = "127.0.0.200"
+
+
+@pytest.mark.parametrize("mood", ["502", "503", "504", "nonsense", "cut", "close"])
+def test_requests_of_one_client_that_fail_eject_nobody(start, start_moody, mood):
+    """They may ask for what the servers close on."""
+    servers = start_moody(2)
+    proxy = start(policy(servers, "eject: {failures: 3, for: 1h, max: 1h}, retries: 0"))
+    for _ in range(3):
+        for server in servers:
+            server.mood = mood
+        assert all(ask(proxy, client=ONE) != 200 for _ in range(10))
+        for server in servers:
+            server.mood = "good"
+        assert [ask(proxy) for _ in range(4)] == [200] * 4
+    assert DOWN not in proxy.log_at_end()
+
+
+def test_requests_of_one_client_that_time_out_eject_nobody(start, start_moody):
+    servers = start_moody(2)
+    for server in servers:
+        server.mood = "hang"
+    proxy = start(policy(servers, "eject: {failures: 2, for: 1h, max: 1h}", response="300ms"))
+    assert [ask(proxy, client=ONE) for _ in range(8)] == [504] * 8
+    assert count(proxy, DOWN) == 0
+    assert [ask(proxy) for _ in range(2)] == [504] * 2  # of two other clients, at one server each
+    until(lambda: count(proxy, DOWN) == 2, "both servers to be down")
+
+
+def test_the_only_client_has_a_server_ejected_that_serves_nothing_for_a_while(start, start_moody):
+    bad, good = start_moody(2)
+    bad.mood = "close"
+    proxy = start(policy([bad, good], "eject: {failures: 3, for: 1h, max: 1h}"))
+    begun = time.monotonic()
+    until(lambda: ask(proxy, "POST", ONE) is not None and count(proxy, DOWN) == 1, "the server to be down")
+    assert time.monotonic() - begun >= 5 and bad.n > 3
 
 
 def test_a_server_that_is_down_is_out_and_nobody_learns_of_it(start, start_moody):
@@ -162,10 +204,10 @@ def test_an_upgrade_that_a_server_closes_is_no_failure(start, start_moody):
     server.mood = "close"
     proxy = start(policy([server, good], "eject: 2"))
     for _ in range(10):
-        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")])
+        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")], source=next(CLIENTS))
     assert server.n == 5 and count(proxy, DOWN) == 0
     for _ in range(4):
-        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")])  # is not passed on
+        proxy.ask("POST", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")], source=next(CLIENTS))  # is not passed on
     until(lambda: count(proxy, DOWN) == 1, "the server to be down")
 
 
@@ -174,11 +216,11 @@ def test_an_upgrade_that_a_server_does_not_answer_is_no_failure(start, start_moo
     server, good = start_moody(2)
     server.mood = "hang"
     proxy = start(policy([server, good], "eject: 2", response="300ms"))
-    statuses = [proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")]).status
-                for _ in range(8)]
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")]
+    statuses = [proxy.ask("GET", "/", upgrade, source=next(CLIENTS)).status for _ in range(8)]
     assert statuses.count(504) == server.n == 4 and count(proxy, DOWN) == 0
     for _ in range(4):
-        proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")])  # is not passed on
+        proxy.ask("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "unknown")], source=next(CLIENTS))  # is not passed on
     until(lambda: count(proxy, DOWN) == 1, "the server to be down")
 
 

@@ -56,8 +56,8 @@ EJECT = ", eject: {failures: 1, for: 1m}, retries: 1"
 DOWN = "server is down"
 
 
-def begin_slow(client, n=3):
-    return [client.begin(path="/slow", method="POST", more=of(i)) for i in range(1, n + 1)]
+def begin_slow(client, n=3, first=1):
+    return [client.begin(path="/slow", method="POST", more=of(i)) for i in range(first, first + n)]
 
 
 def statuses(client, streams):
@@ -158,10 +158,10 @@ def test_the_end_of_a_connection_is_one_failure(start, start_http2_server, conne
     servers = [start_http2_server(behave=never) for _ in range(2)]
     proxy = start(policy(*servers, more=", eject: {failures: 2, for: 1m}"))
     client = connect(proxy)
-    for _ in range(2):
+    for first in (1, 11):
         before = [len(server.requests) for server in servers]
         assert DOWN not in proxy.stderr()
-        streams = begin_slow(client, 8)
+        streams = begin_slow(client, 8, first)
         for server, n in zip(servers, before):
             wait_until_old(server, n + 4)
         servers[0].peers[-1].close()

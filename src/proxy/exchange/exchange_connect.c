@@ -173,7 +173,8 @@ static void note_nameless(struct exchange *exchange)
     for (size_t i = 0; i < group->spec->n_servers; i++) {
         if (group->servers[i].n_addresses == 0) {
             upstream_outcome_note(&group->servers[i], &exchange->choice,
-                                  exchange->connect_started_us, OUTCOME_UNREACHABLE);
+                                  &exchange->evaluation.view.client, exchange->connect_started_us,
+                                  OUTCOME_UNREACHABLE);
         }
     }
 }

@@ -66,8 +66,8 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us);
 /* Record the outcome of the attempt at exchange->server, the latest choice. */
 static inline void exchange_note_outcome(struct exchange *exchange, enum upstream_outcome outcome)
 {
-    upstream_outcome_note(exchange->server, &exchange->choice, exchange->connect_started_us,
-                          outcome);
+    upstream_outcome_note(exchange->server, &exchange->choice, &exchange->evaluation.view.client,
+                          exchange->connect_started_us, outcome);
 }
 
 /* Send exchange->out and @body as the whole answer; the upstream connection, if any, is closed. */

@@ -144,8 +144,29 @@ static enum server_change serve(struct server_health *health, const struct upstr
     return has_mark(health, SERVER_FAILS_CHECKS) ? SERVER_SAME : SERVER_RECOVERED;
 }
 
+static void add_failure(struct server_health *health, uint32_t client, uint64_t now_us)
+{
+    if (health->n_failures == 0) {
+        health->failed_client = client;
+        health->failing_us = now_us;
+    } else if (client != health->failed_client) {
+        health->failed_client = SERVER_ANY_CLIENT;
+    }
+    health->n_failures++;
+    set_mark(health, SERVER_FAILING, true);
+}
+
+/* Whether the failures in a row are enough. A single one that is enough is of one client always. */
+static bool is_failing(const struct server_health *health, const struct eject_spec *eject,
+                       uint64_t now_us)
+{
+    return health->n_failures >= eject->failures &&
+           (eject->failures == 1 || health->failed_client == SERVER_ANY_CLIENT ||
+            now_us >= health->failing_us + SERVER_ONE_CLIENT_US);
+}
+
 static enum server_change fail(struct server_health *health, const struct upstream_spec *spec,
-                               uint64_t began_us, bool is_probe, uint64_t now_us)
+                               uint64_t began_us, uint32_t client, bool is_probe, uint64_t now_us)
 {
     const bool was_in = (server_health_marks(health) & SERVER_OUT_MARKS) == 0;
     if (has_mark(health, SERVER_EJECTED)) {
@@ -157,9 +178,8 @@ static enum server_change fail(struct server_health *health, const struct upstre
     if (began_us < read_us(&health->back_at_us) || spec->eject.failures == 0) {
         return SERVER_SAME;
     }
-    health->n_failures++;
-    set_mark(health, SERVER_FAILING, true);
-    if (health->n_failures < spec->eject.failures) {
+    add_failure(health, client, now_us);
+    if (!is_failing(health, &spec->eject, now_us)) {
         return SERVER_SAME;
     }
     eject(health, spec, now_us);
@@ -222,10 +242,10 @@ enum server_change server_health_note_success(struct server_health *health,
 
 enum server_change server_health_note_failure(struct server_health *health,
                                               const struct upstream_spec *spec, uint64_t began_us,
-                                              bool is_probe, uint64_t now_us)
+                                              uint32_t client, bool is_probe, uint64_t now_us)
 {
     pthread_mutex_lock(&health->lock);
-    const enum server_change change = fail(health, spec, began_us, is_probe, now_us);
+    const enum server_change change = fail(health, spec, began_us, client, is_probe, now_us);
     pthread_mutex_unlock(&health->lock);
     return change;
 }

@@ -5,6 +5,10 @@
  *      │                             ▲────────── not served: twice the time ────┘
  *      └─── checks fail ──► DOWN ── checks pass ──► UP
  *
+ * Requests of one client alone that fail in a row say little of the server: what one client sends
+ * may be what it closes on. So they eject it only after they have gone on for a while in which it
+ * served nobody.
+ *
  * When its ejection time is over, an ejected server gets one probe request. If it serves the probe
  * it is up; otherwise it is ejected for twice as long. A server that fails checks is up again when
  * it passes them. Requests that began before the server went down, or recovered, do not count.
@@ -25,8 +29,10 @@
 #include "policy/upstream_spec.h"
 
 enum {
+    SERVER_ANY_CLIENT = 0, /* for server_health_note_failure() */
     SERVER_WHOLE_WEIGHT = 1000,
-    SERVER_TIMEOUTS_APART_US = 200 * 1000, /* between requests whose timeouts count apart */
+    SERVER_TIMEOUTS_APART_US = 200 * 1000,  /* between requests whose timeouts count apart */
+    SERVER_ONE_CLIENT_US = 5 * 1000 * 1000, /* of failures of one client alone that eject */
 };
 
 struct server_health {
@@ -38,6 +44,8 @@ struct server_health {
 
     pthread_mutex_t lock;    /* for the members below, and to take the server up or down */
     uint32_t n_failures;     /* in a row, while it is not ejected */
+    uint32_t failed_client;  /* of all of these; SERVER_ANY_CLIENT: of several, or of none */
+    uint64_t failing_us;     /* the time of the first of these */
     uint32_t n_ejections;    /* in a row */
     uint64_t out_at_us;      /* start of the latest ejection */
     uint32_t n_check_passes; /* in a row */
@@ -98,10 +106,11 @@ enum server_change server_health_note_success(struct server_health *health,
                                               const struct upstream_spec *spec, uint64_t began_us,
                                               uint64_t now_us);
 
-/* A request that began at @began_us was not served; @is_probe: it was the probe. */
+/* A request that began at @began_us was not served; @is_probe: it was the probe. @client stands for
+ * its client where the request itself may be the cause; SERVER_ANY_CLIENT: where any would fail. */
 enum server_change server_health_note_failure(struct server_health *health,
                                               const struct upstream_spec *spec, uint64_t began_us,
-                                              bool is_probe, uint64_t now_us);
+                                              uint32_t client, bool is_probe, uint64_t now_us);
 
 /* Whether the timeout of a request that began at @began_us counts as a failure: not if it began
  * together with the latest that did. Requests that are sent at once, to a page that takes too long,

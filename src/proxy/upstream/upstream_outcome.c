@@ -1,6 +1,7 @@
 #include "proxy/upstream/upstream_outcome.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "proxy/upstream/upstream_process.h"
 #include "proxy/upstream/upstream_queue.h"
@@ -47,8 +48,19 @@ void upstream_outcome_announce(struct upstream_server *server, enum server_chang
     }
 }
 
+/* What a request failed for that had a connection may be what it says. */
+static uint32_t client_of(enum upstream_outcome outcome, const struct address *client)
+{
+    if (outcome < OUTCOME_UNANSWERED) {
+        return SERVER_ANY_CLIENT;
+    }
+    const struct address known = address_of_client(client);
+    return (uint32_t)hash_shared(span_of((const char *)&known, sizeof(known))).low | 1;
+}
+
 void upstream_outcome_report(struct upstream_server *server, struct upstream_choice *choice,
-                             uint64_t began_us, enum upstream_outcome outcome)
+                             const struct address *client, uint64_t began_us,
+                             enum upstream_outcome outcome)
 {
     struct server_health *health = &server->process->health;
     const uint64_t now_us = clock_monotonic_us();
@@ -61,8 +73,8 @@ void upstream_outcome_report(struct upstream_server *server, struct upstream_cho
                !server_health_counts_timeout(health, began_us)) {
         change = SERVER_SAME;
     } else if (outcome < OUTCOME_LARGE_HEAD) {
-        change =
-            server_health_note_failure(health, server->group->spec, began_us, is_probe, now_us);
+        change = server_health_note_failure(health, server->group->spec, began_us,
+                                            client_of(outcome, client), is_probe, now_us);
     } else if (is_probe) {
         server_health_note_nothing(health, now_us);
     }

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/compiler.h"
 #include "proxy/upstream/server_health.h"
 #include "proxy/upstream/upstream_choice.h"
@@ -30,13 +31,15 @@ enum upstream_outcome {
     OUTCOME_INCONCLUSIVE, /* for example, the client left: says nothing about the server */
 };
 
-/* Note the outcome of the request that began at @began_us on @server, the latest of @choice, and
- * count failures. Call this once for each choice. */
+/* Note the outcome of the request of @client that began at @began_us on @server, the latest of
+ * @choice, and count failures. Call this once for each choice. */
 void upstream_outcome_report(struct upstream_server *server, struct upstream_choice *choice,
-                             uint64_t began_us, enum upstream_outcome outcome);
+                             const struct address *client, uint64_t began_us,
+                             enum upstream_outcome outcome);
 
 static inline void upstream_outcome_note(struct upstream_server *server,
-                                         struct upstream_choice *choice, uint64_t began_us,
+                                         struct upstream_choice *choice,
+                                         const struct address *client, uint64_t began_us,
                                          enum upstream_outcome outcome)
 {
     if (UNLIKELY(outcome != OUTCOME_SERVED && outcome != OUTCOME_INCONCLUSIVE)) {
@@ -45,7 +48,7 @@ static inline void upstream_outcome_note(struct upstream_server *server,
     const bool is_plain =
         outcome == OUTCOME_SERVED && server_health_marks(&server->process->health) == 0;
     if (!is_plain || choice->is_probe) {
-        upstream_outcome_report(server, choice, began_us, outcome);
+        upstream_outcome_report(server, choice, client, began_us, outcome);
     }
 }
 

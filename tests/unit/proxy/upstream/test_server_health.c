@@ -31,12 +31,12 @@ static enum server_change succeed(void)
 
 static enum server_change falter(void)
 {
-    return server_health_note_failure(&health, &spec, now, false, now);
+    return server_health_note_failure(&health, &spec, now, SERVER_ANY_CLIENT, false, now);
 }
 
 static enum server_change falter_trial(void)
 {
-    return server_health_note_failure(&health, &spec, now, true, now);
+    return server_health_note_failure(&health, &spec, now, SERVER_ANY_CLIENT, true, now);
 }
 
 static enum server_change check(bool passed)
@@ -86,6 +86,60 @@ START_TEST(failures_in_a_row_eject_and_one_is_told)
     ck_assert_int_eq(falter(), SERVER_WENT_DOWN);
     ck_assert_int_eq(state(), SERVER_DOWN);
     ck_assert_int_eq(falter(), SERVER_SAME);
+}
+END_TEST
+
+static enum server_change falter_for(uint32_t client)
+{
+    return server_health_note_failure(&health, &spec, now, client, false, now);
+}
+
+START_TEST(failures_of_one_client_alone_do_not_eject)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    }
+    now += SERVER_ONE_CLIENT_US - 1;
+    ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    ck_assert_int_eq(falter_for(2), SERVER_WENT_DOWN);
+}
+END_TEST
+
+START_TEST(failures_of_two_clients_eject_once_they_are_enough)
+{
+    ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    ck_assert_int_eq(falter_for(2), SERVER_SAME);
+    ck_assert_int_eq(falter_for(1), SERVER_WENT_DOWN);
+}
+END_TEST
+
+START_TEST(a_server_that_cannot_be_reached_is_down_for_any_client)
+{
+    ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    ck_assert_int_eq(falter(), SERVER_WENT_DOWN);
+}
+END_TEST
+
+START_TEST(failures_of_the_only_client_eject_after_a_while_without_a_success)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    }
+    (void)succeed();
+    now += SERVER_ONE_CLIENT_US;
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(falter_for(1), SERVER_SAME);
+    }
+    now += SERVER_ONE_CLIENT_US;
+    ck_assert_int_eq(falter_for(1), SERVER_WENT_DOWN);
+}
+END_TEST
+
+START_TEST(one_failure_ejects_where_the_policy_says_so)
+{
+    spec.eject.failures = 1;
+    ck_assert_int_eq(falter_for(1), SERVER_WENT_DOWN);
 }
 END_TEST
 
@@ -159,8 +213,9 @@ START_TEST(what_began_before_it_went_out_says_nothing)
     (void)wait_until_due();
     ck_assert_int_eq(succeed(), SERVER_RECOVERED);
     for (unsigned i = 0; i < 10; i++) {
-        ck_assert_int_eq(server_health_note_failure(&health, &spec, before, false, now),
-                         SERVER_SAME);
+        ck_assert_int_eq(
+            server_health_note_failure(&health, &spec, before, SERVER_ANY_CLIENT, false, now),
+            SERVER_SAME);
     }
     ck_assert_int_eq(state(), SERVER_UP);
 }
@@ -336,6 +391,11 @@ int main(void)
     tcase_add_checked_fixture(ejection, set_up, tear_down);
     tcase_add_test(ejection, a_server_begins_in_and_without_a_mark);
     tcase_add_test(ejection, failures_in_a_row_eject_and_one_is_told);
+    tcase_add_test(ejection, failures_of_one_client_alone_do_not_eject);
+    tcase_add_test(ejection, failures_of_two_clients_eject_once_they_are_enough);
+    tcase_add_test(ejection, a_server_that_cannot_be_reached_is_down_for_any_client);
+    tcase_add_test(ejection, failures_of_the_only_client_eject_after_a_while_without_a_success);
+    tcase_add_test(ejection, one_failure_ejects_where_the_policy_says_so);
     tcase_add_test(ejection, timeouts_of_requests_that_began_together_count_once);
     tcase_add_test(ejection, a_success_between_them_starts_the_count_afresh);
     tcase_add_test(ejection, one_request_tries_it_when_its_time_is_over);

@@ -365,7 +365,8 @@ START_TEST(a_server_that_is_out_serves_nobody_who_waits_while_another_is_in)
     take_all_places();
     enter(0);
     for (unsigned i = 0; i < 5; i++) {
-        (void)server_health_note_failure(&servers[0]->health, group->spec, NOW, false, NOW);
+        (void)server_health_note_failure(&servers[0]->health, group->spec, NOW, SERVER_ANY_CLIENT,
+                                         false, NOW);
     }
     upstream_queue_release_slot(&group->servers[0], NOW);
     ck_assert_ptr_null(upstream_queue_take_grant(group));
