@@ -54,6 +54,8 @@
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
     X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
     X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \
+    X(ANY_AUTHORITY, "any-authority",                                                              \
+      "a name of client certificates that counts whichever of several authorities gave it")        \
     X(IGNORED_TOKEN, "ignored-token",                                                              \
       "tokens that count as none where they are not valid, beside a limit that needs them")        \
     X(PASSED_ON_COST, "passed-on-cost", "a cost from a field that proxies pass on from clients")   \

@@ -85,6 +85,10 @@ MUST_USE enum status certificate_load_cas(const char *path, struct span **ders, 
                                           struct certificate_problem *problem);
 void certificate_free_ders(struct span *ders, size_t n_ders);
 
+/* Whether @cas (DER) are of several authorities. One whose issuer is among them belongs to that
+ * one, and those of one subject, such as an old and a new one, belong together. */
+MUST_USE bool certificate_are_of_several(const struct span *cas, size_t n_cas);
+
 struct certificate_crls {
     struct span *ders; /* owned; freed by certificate_free_ders() */
     size_t n_ders;

@@ -677,6 +677,42 @@ enum status certificate_load_cas(const char *path, struct span **ders, size_t *n
     return status;
 }
 
+/* Whether the first of its authority is @cas[i]. */
+static bool is_first(X509 *const *cas, size_t n_cas, size_t i)
+{
+    const X509_NAME *subject = X509_get_subject_name(cas[i]);
+    const X509_NAME *issuer = X509_get_issuer_name(cas[i]);
+    const bool is_own = X509_NAME_cmp(subject, issuer) == 0;
+    for (size_t j = 0; j < n_cas; j++) {
+        const X509_NAME *other = X509_get_subject_name(cas[j]);
+        if ((j < i && X509_NAME_cmp(other, subject) == 0) ||
+            (!is_own && X509_NAME_cmp(other, issuer) == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool certificate_are_of_several(const struct span *cas, size_t n_cas)
+{
+    X509 **parsed = n_cas > 1 ? calloc(n_cas, sizeof(X509 *)) : NULL;
+    size_t n = 0;
+    size_t n_authorities = 0;
+    for (size_t i = 0; parsed != NULL && i < n_cas; i++) {
+        const unsigned char *at = (const unsigned char *)cas[i].data;
+        parsed[n] = d2i_X509(NULL, &at, (long)cas[i].len);
+        n += parsed[n] != NULL;
+    }
+    for (size_t i = 0; i < n && n_authorities < 2; i++) {
+        n_authorities += is_first(parsed, n, i);
+    }
+    for (size_t i = 0; i < n; i++) {
+        X509_free(parsed[i]);
+    }
+    free(parsed);
+    return n_authorities > 1;
+}
+
 /* Whether one of the authorities has signed @crl. */
 static bool is_of_authority(const struct der_list *all, X509_CRL *crl)
 {

@@ -49,6 +49,8 @@ def files_of_the_manual(tmp_path_factory):
     authority.sign("leaf", "DNS:api.example.com",
                    "authorityInfoAccess=caIssuers;URI:http://ca.example.com/ca.der\n")
     (folder / "chain.pem").write_bytes((folder / "leaf.pem").read_bytes() + authority.certificate.read_bytes())
+    partner = certificates.Authority(folder / "partner", days=365, name="partner")
+    (folder / "clients.pem").write_bytes(authority.certificate.read_bytes() + partner.certificate.read_bytes())
     certificates.dated(folder, "expired", "DNS:api.example.com", "20200101000000Z", "20200201000000Z")
     for name in ("api", "open"):
         made = program.command("cert", "self-signed", "api.example.com", "--out-cert", str(folder / f"{name}.pem"),
@@ -57,6 +59,7 @@ def files_of_the_manual(tmp_path_factory):
     for key in folder.glob("*.key"):
         key.chmod(0o644 if key.name == "open.key" else 0o600)
     (folder / "api.ocsp").write_text("none\n")
+    certificates.make_crl(folder / "one.crl", authority.certificate, authority.key)
     return folder
 
 
@@ -98,6 +101,44 @@ routes:
     asking = (policy % ", client: optional, client_ca: tls/ca.pem").replace("listen: ", "listen: [127.0.0.1:1, ", 1)
     result = program.command("check", policy_file(asking.replace("}]}}\n", "}]}}]\n", 1)))
     assert (result.returncode, result.stderr) == (0, "")
+
+
+ONE, OTHER, BOTH = ("client: require, client_ca: tls/" + file for file in ("ca.pem", "partner/ca.pem", "clients.pem"))
+NAMED = "limits: [named], respond: {status: 204}"
+OF_ONE, OF_OTHER = (f"match: {{host: {host}.test, scheme: https}}, {NAMED}" for host in ("one", "other"))
+
+
+@pytest.mark.parametrize("one, other, key, routes, n_told", [
+    (ONE, ONE, "client.cert.dns", (NAMED,), 0),
+    (BOTH, BOTH, "client.cert.dns", (NAMED,), 1),
+    (BOTH, BOTH, "client.cert.cn | client.cert", (NAMED,), 1),
+    (BOTH, BOTH, "client.cert", (NAMED,), 0),
+    (BOTH, BOTH, "[client.cert.dns, client.cert]", (NAMED,), 0),
+    (BOTH, BOTH, "[client.cert.dns, host]", (NAMED,), 1),
+    (ONE + ", client_crl: tls/one.crl", ONE, "client.cert.uri", (NAMED,), 0),
+    (ONE.replace("ca.pem", "chain.pem"), ONE, "client.cert.uri", (NAMED,), 0),  # below the other
+    (ONE, OTHER, "client.cert.uri", (NAMED,), 1),
+    (ONE, OTHER, "client.cert.uri", (OF_ONE, OF_OTHER), 1),  # both hosts have one counter
+    (ONE, OTHER, "client.cert.uri", (OF_ONE,), 0),
+    (ONE, OTHER, "[client.cert.uri, host]", (OF_ONE, OF_OTHER), 0),
+    (ONE, OTHER, "client.cert.uri", (OF_OTHER.replace("other.test", "unknown.test"),), 0),  # the first one's rules
+    ("client: off", OTHER, "client.cert.uri", (OF_OTHER.replace("other.test", '"*.test"'),), 0),
+    (ONE, OTHER, "client.cert.uri", (OF_ONE.replace("one.test", '"*.test"'),), 1),
+    (ONE, OTHER, "client.cert", ("match: {client_cert: {dns: a.test}}, " + NAMED,), 1),
+    (ONE, OTHER, "client.cert", ("match: {client_cert: {uri: 'spiffe://a'}, host: one.test}, " + NAMED,), 0),
+    (ONE, BOTH, "client.cert", ("match: {client_cert: {uri: 'spiffe://a'}, host: other.test}, " + NAMED,), 1),
+    (BOTH, BOTH, "client.cert", (f"match: {{client_cert: {{dns: a.test, fingerprint: '{'0' * 64}'}}}}, {NAMED}",), 0),
+])
+def test_a_name_of_several_authorities_is_told(policy_file, tls_files, tmp_path, one, other, key, routes, n_told):
+    (tmp_path / "tls").symlink_to(tls_files)
+    entries = ", ".join(f"{{cert: tls/api.pem, key: tls/api.key, names: {name}.test, {client}}}"
+                        for name, client in (("one", one), ("other", other)))
+    lines = "".join(f"  - {{{route}}}\n" for route in routes)
+    result = program.command("check", policy_file(
+        f"listen: {{address: 127.0.0.1:0, tls: {{certificates: [{entries}]}}}}\n"
+        f"limits: {{named: {{key: {key}, rate: 1/s}}}}\nroutes:\n{lines}"))
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("[any-authority]") == n_told, result.stderr
 
 
 # --- options ---

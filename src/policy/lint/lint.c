@@ -56,6 +56,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_unrouted_names},
         {.check_route = lint_unmet_connections},
         {.check_rule = lint_unasked_certificates},
+        {.check = lint_any_authority},
         {.check = lint_servers_by_address},
     };
     struct lint lint = {.spec = spec,

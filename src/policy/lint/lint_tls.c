@@ -1,5 +1,7 @@
 /* Names that certificates are for and that no route has; servers named by their address; routes and
- * limits for connections that no listener takes. */
+ * limits for connections that no listener takes, or by names that several authorities may give. */
+
+#include <string.h>
 
 #include "base/address.h"
 #include "base/limits.h"
@@ -149,6 +151,190 @@ void lint_unasked_certificates(struct lint *lint, const struct limit_rule *rule,
                       "listener asks clients for theirs: each request lacks its key",
                       SPAN_ARGS(rule->name));
             return;
+        }
+    }
+}
+
+/* --- names in certificates of clients --- */
+
+/* Entries with different rules for clients' certificates. */
+struct entries {
+    const struct tls_entry_config **items;
+    size_t n;
+};
+
+static void add_entry(struct entries *entries, const struct tls_entry_config *entry)
+{
+    for (size_t i = 0; i < entries->n; i++) {
+        if (memcmp(entries->items[i]->client_digest, entry->client_digest, TLS_DIGEST_BYTES) == 0) {
+            return;
+        }
+    }
+    if (entry->n_client_cas > 0) {
+        entries->items[entries->n++] = entry;
+    }
+}
+
+/* Add the entries by whose rules a request for @host, of a route, may come: see
+ * tls_server_allows_host(). */
+static void add_host(struct entries *entries, const struct tls_server_config *config,
+                     struct span host)
+{
+    const bool is_wild = host.data[0] == '*';
+    const size_t at = is_wild ? SERVER_NAMES_NONE : server_names_find(config->names, host);
+    if (at != SERVER_NAMES_NONE) {
+        add_entry(entries, &config->entries[at]);
+        return;
+    }
+    const bool is_any = config->entries[0].client_rule == CLIENT_CERTIFICATE_OFF;
+    for (size_t i = 0; i < config->n_entries; i++) {
+        bool is_added = is_any || i == 0;
+        for (size_t j = 0; is_wild && !is_added && j < config->entries[i].n_names; j++) {
+            is_added = is_met(config->entries[i].names[j], host);
+        }
+        if (is_added) {
+            add_entry(entries, &config->entries[i]);
+        }
+    }
+}
+
+/* Add the entries by whose rules a request for @route may come; NULL: for any. */
+static void add_route(struct entries *entries, const struct policy *policy,
+                      const struct route *route)
+{
+    const size_t n_hosts = route != NULL ? route->match.n_hosts : 0;
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const struct tls_server_config *config = policy->listeners[i].tls_config;
+        for (size_t j = 0; config != NULL && j < n_hosts; j++) {
+            add_host(entries, config, route->match.hosts[j]);
+        }
+        for (size_t j = 0; config != NULL && n_hosts == 0 && j < config->n_entries; j++) {
+            add_entry(entries, &config->entries[j]);
+        }
+    }
+}
+
+static bool have_several_authorities(struct lint *lint,
+                                     const struct tls_entry_config *const *entries, size_t n)
+{
+    size_t n_cas = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_cas += entries[i]->n_client_cas;
+    }
+    struct span *cas = arena_calloc(lint->scratch, n_cas + 1, sizeof(*cas));
+    lint->no_memory = lint->no_memory || cas == NULL;
+    if (cas == NULL) {
+        return false;
+    }
+    n_cas = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < entries[i]->n_client_cas; j++) {
+            cas[n_cas++] = entries[i]->client_cas[j];
+        }
+    }
+    return certificate_are_of_several(cas, n_cas);
+}
+
+static bool reads_certificate_name(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            const struct key_source_row *row = &KEY_SOURCE_ROWS[key->parts[i].terms[j].source];
+            if (row->origin == KEY_FROM_CERTIFICATE && row->detail != CERTIFICATE_FINGERPRINT) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether a part of @key is @source and nothing else. */
+static bool has_part(const struct key *key, enum key_source source)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        if (key->parts[i].n_terms == 1 && key->parts[i].terms[0].source == source) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool counts_any_authority(struct lint *lint, const struct limit_rule *rule,
+                                 struct entries *entries)
+{
+    if (!reads_certificate_name(&rule->key) || has_part(&rule->key, KEY_CLIENT_CERT)) {
+        return false;
+    }
+    entries->n = 0;
+    for (size_t i = 0; i < lint->policy->n_routes; i++) {
+        const struct route *route = &lint->policy->routes[i];
+        for (size_t j = 0; j < route->n_rules; j++) {
+            if (route->rules[j] == rule) {
+                add_route(entries, lint->policy, route);
+            }
+        }
+    }
+    if (!has_part(&rule->key, KEY_HOST) && !has_part(&rule->key, KEY_ROUTE)) {
+        return have_several_authorities(lint, entries->items, entries->n);
+    }
+    /* Hosts that count apart may have an authority each. */
+    for (size_t i = 0; i < entries->n; i++) {
+        if (have_several_authorities(lint, &entries->items[i], 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool matches_any_authority(struct lint *lint, const struct route *route,
+                                  struct entries *entries)
+{
+    const struct connection_match *match = route->match.connection;
+    if (match == NULL || match->facts[CERTIFICATE_FINGERPRINT].n_values > 0 ||
+        (match->facts[CERTIFICATE_DNS].n_values == 0 &&
+         match->facts[CERTIFICATE_URI].n_values == 0)) {
+        return false;
+    }
+    entries->n = 0;
+    add_route(entries, lint->policy, route);
+    return have_several_authorities(lint, entries->items, entries->n);
+}
+
+void lint_any_authority(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct entries entries = {.n = 0};
+    size_t n_entries = 1;
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const struct tls_server_config *config = policy->listeners[i].tls_config;
+        n_entries += config != NULL ? config->n_entries : 0;
+    }
+    entries.items = arena_calloc(lint->scratch, n_entries, sizeof(struct tls_entry_config *));
+    lint->no_memory = lint->no_memory || entries.items == NULL;
+    if (entries.items == NULL) {
+        return;
+    }
+    add_route(&entries, policy, NULL);
+    if (!have_several_authorities(lint, entries.items, entries.n)) {
+        return;
+    }
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        if (counts_any_authority(lint, &policy->rules[i], &entries)) {
+            node_warn(lint->diags, lint->limits[i].key.node, WARNING_ANY_AUTHORITY,
+                      "limit \"%.*s\" counts by a name in clients' certificates, and several "
+                      "authorities of client_ca may give the same: count by client.cert, or give "
+                      "each authority a host, and a route and limit of its own",
+                      SPAN_ARGS(policy->rules[i].name));
+        }
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        if (matches_any_authority(lint, &policy->routes[i], &entries)) {
+            node_warn(lint->diags, lint->routes[i].position.node, WARNING_ANY_AUTHORITY,
+                      "route \"%.*s\" matches by a name in clients' certificates, and several "
+                      "authorities of client_ca may give the same: match by "
+                      "client_cert.fingerprint, or give each authority a host and a route of its "
+                      "own",
+                      SPAN_ARGS(lint_name_of_route(lint, i)));
         }
     }
 }

@@ -22,12 +22,12 @@ def make_crl(path, issuer, issuer_key, revoked=()):
 class Authority:
     """Files in `folder`: ca.pem, and NAME.pem with NAME.key of each that was asked for."""
 
-    def __init__(self, folder, days=2):
+    def __init__(self, folder, days=2, name="ca"):
         folder.mkdir()
         self.folder = folder
         self.certificate, self.key = folder / "ca.pem", folder / "ca.key"
         self.days = days
-        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", "/CN=ca",
+        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", f"/CN={name}",
                  "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", self.key, "-out", self.certificate)
 
     def below(self, name, folder):

@@ -564,6 +564,25 @@ START_TEST(authorities_are_loaded_in_their_order)
 }
 END_TEST
 
+START_TEST(authorities_that_one_issued_are_one)
+{
+    char path[128];
+    struct span *ders = NULL;
+    size_t n = 0;
+    made_write_certificate(cert_pem, &root); /* leaf, middle, root */
+    write_file("other", contents(cert_pem));
+    ck_assert_int_eq(certificate_load_cas(path_of("other", path), &ders, &n, &problem), STATUS_OK);
+    ck_assert(!certificate_are_of_several(NULL, 0));
+    ck_assert(!certificate_are_of_several(ders, 3));
+    ck_assert(!certificate_are_of_several(ders + 1, 1));
+    const struct span gap[] = {ders[0], ders[2]}; /* what links them is not there */
+    ck_assert(certificate_are_of_several(gap, 2));
+    const struct span twice[] = {ders[2], ders[2]};
+    ck_assert(!certificate_are_of_several(twice, 2));
+    certificate_free_ders(ders, n);
+}
+END_TEST
+
 START_TEST(authorities_that_cannot_be_read_are_refused)
 {
     char path[128];
@@ -628,6 +647,7 @@ int main(void)
     tcase_add_test(files, what_is_no_regular_file_is_refused_at_once);
     tcase_add_test(files, a_file_that_is_too_large_is_refused);
     tcase_add_test(files, authorities_are_loaded_in_their_order);
+    tcase_add_test(files, authorities_that_one_issued_are_one);
     tcase_add_test(files, authorities_that_cannot_be_read_are_refused);
     suite_add_tcase(suite, files);
 
