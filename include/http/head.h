@@ -43,6 +43,7 @@ struct http_error {
     /* Of a response that is well-formed up to a control byte in the value of a field, or in the
      * reason phrase, where a server may repeat what a client has sent. */
     bool is_in_value;
+    bool is_of_count; /* too many fields; else a head of 431 has too many bytes */
 };
 
 struct head {

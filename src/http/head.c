@@ -194,7 +194,9 @@ static bool read_lines(const struct head_parser *parser, struct head *head)
     head->fields = parser->fields;
     for (head->n_fields = 0; head->n_fields < parser->n_lines; head->n_fields++) {
         if (head->n_fields == parser->n_fields_max) {
-            return head_refuse(head, 431, "the head has too many fields");
+            (void)head_refuse(head, 431, "the head has too many fields");
+            head->error.is_of_count = true;
+            return false;
         }
         struct field *field = &head->fields[head->n_fields];
         if (!read_field(field)) {

@@ -40,6 +40,12 @@ static void refuse(struct head_builder *builder, uint16_t status, const char *re
     builder->error = (struct http_error){.status = status, .reason = reason};
 }
 
+static void refuse_count(struct head_builder *builder)
+{
+    refuse(builder, 431, "the head has too many fields");
+    builder->error.is_of_count = true;
+}
+
 /* --- memory --- */
 
 /* Count @bytes more of the head. False: too many. */
@@ -191,7 +197,7 @@ static void store(struct head_builder *builder, struct span name, struct span va
                   enum field_id id)
 {
     if (builder->n_fields == builder->n_fields_max) {
-        refuse(builder, 431, "the head has too many fields");
+        refuse_count(builder);
         return;
     }
     struct field *field = &builder->fields[builder->n_fields];
@@ -287,7 +293,7 @@ static bool unite_host(struct head_builder *builder)
         return builder->malformed == NULL;
     }
     if (builder->n_fields == builder->n_fields_max) {
-        refuse(builder, 431, "the head has too many fields");
+        refuse_count(builder);
         return false;
     }
     builder->fields[builder->n_fields++] =

@@ -414,6 +414,25 @@ def test_each_way_to_change_the_file_is_seen(start):
     assert proxy.ask().body == b"five"
 
 
+def test_a_file_that_is_touched_all_the_time_does_not_hold_back_another(start, tmp_path):
+    (touched := tmp_path / "touched.yaml").write_text("limits: {a: {key: client.ip, rate: 1/s}}\n")
+    include = f"watch: true\ninclude: [{touched}]"
+    proxy = start(respond("one", include))
+    stop = threading.Event()
+
+    def touch():
+        while not stop.wait(0.005):
+            touched.touch()
+
+    (thread := threading.Thread(target=touch)).start()
+    try:
+        write(proxy, respond("two", include))
+        until(lambda: proxy.ask().body == b"two", "the change to be read", within=20)
+    finally:
+        stop.set()
+        thread.join()
+
+
 MOUNTED = 'msg="an edit that replaces the policy\'s file will not be seen"'
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from harness.admin import Admin, addresses
+from harness.http2_server import Http2Server
 from harness.upstream import answer
 from harness.wait import until
 
@@ -105,6 +106,21 @@ def test_a_longer_response_head_is_502_in_its_own_words_and_ejects_nobody(start,
         assert client.ask(path="/?kib=20").status == 200
     assert [line.get("fault") for line in proxy.log_lines(5)] == [TOO_LONG] * 4 + [None]
     assert_no_ejection(proxy, 4)
+
+
+def test_by_http2_the_refusal_says_likewise_which_bound_it_was(start):
+    def behave(peer, request):
+        n, n_bytes = map(int, request.path[1:].split("x"))
+        peer.answer(request.stream, fields=[(f"x-{i}", "v" * n_bytes) for i in range(n)])
+
+    server = Http2Server(behave)
+    try:
+        proxy = start(policy([server.url]))
+        with proxy.connect() as client:
+            assert_refused(client.ask(path="/18x4000"), TOO_LONG)
+            assert_refused(client.ask(path="/260x1"), TOO_MANY)
+    finally:
+        server.stop()
 
 
 def test_more_response_fields_than_max_headers_are_502_and_eject_nobody(start, servers):

@@ -22,7 +22,8 @@
 enum {
     QUIET_US = 100 * 1000, /* editors write, rename and set rights one after another */
     FILES_QUIET_US = 1000 * 1000,
-    LOOK_US = 2 * 1000 * 1000, /* checked at this interval even without an event */
+    LOOK_US = 2 * 1000 * 1000,     /* checked at this interval even without an event */
+    CHANGING_US = 5 * 1000 * 1000, /* a file that is written all the time is read then as it is */
 };
 
 struct file_identity watch_identify(const char *path)
@@ -159,11 +160,18 @@ bool watch_has_changed(struct watch *watch, uint64_t now_us)
     }
     const uint64_t quiet_us =
         found.named.certificates != watch->loaded.named.certificates ? FILES_QUIET_US : QUIET_US;
-    const bool is_settled = now_us >= watch->seen_us + quiet_us;
     const bool is_other = found.inode != 0 && !is_same(&found, &watch->loaded);
+    if (!is_other) {
+        watch->differs_us = 0;
+    } else if (watch->differs_us == 0) {
+        watch->differs_us = now_us;
+    }
+    const bool is_settled =
+        now_us >= watch->seen_us + quiet_us || now_us >= watch->differs_us + CHANGING_US;
     watch->look_us = is_other && !is_settled ? watch->seen_us + quiet_us : now_us + LOOK_US;
     watch_directories(watch);
     if (is_other && is_settled) {
+        watch->differs_us = 0;
         watch->loaded = found;
         return true;
     }

@@ -31,6 +31,7 @@ struct watch {
     struct file_identity loaded;      /* the version reported last */
     struct file_identity seen;        /* at the latest check */
     uint64_t seen_us;                 /* since when that is so, monotonic */
+    uint64_t differs_us;              /* since when it is not the one loaded; 0: it is */
     uint64_t look_us;                 /* time of the next check, likewise */
 };
 
@@ -54,7 +55,8 @@ void watch_end(struct watch *watch);
 /* The file was read: its identity @loaded, of just before, is not reported. */
 void watch_note(struct watch *watch, const struct file_identity *loaded);
 
-/* Whether the file has changed and has then been stable for a moment; reported once per change.
+/* Whether the file has changed and has then been stable for a moment, or has been changing for some
+ * seconds; reported once per change.
  * Call it when the fd is readable and when watch_patience_us() has passed. @now_us is monotonic. */
 MUST_USE bool watch_has_changed(struct watch *watch, uint64_t now_us);
 

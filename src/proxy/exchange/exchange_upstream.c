@@ -469,7 +469,7 @@ static enum upstream_outcome outcome_of_bad(struct exchange *exchange)
 static const char *text_of_bad(const struct exchange *exchange, enum upstream_outcome outcome)
 {
     if (outcome == OUTCOME_LARGE_HEAD) {
-        return exchange->response.n_fields > 0 ? TOO_MANY_FIELDS : TOO_LONG_HEAD;
+        return exchange->response.error.is_of_count ? TOO_MANY_FIELDS : TOO_LONG_HEAD;
     }
     return outcome == OUTCOME_BAD_VALUE ? BAD_VALUE : "the upstream's answer is not valid HTTP";
 }
