@@ -23,10 +23,11 @@ enum answer_end {
     ANSWER_REFUSED,       /* the server ended it for what it said: in no set, and always charged */
 };
 
-/* Whether a server that answers @status is a gateway that lost the answer of another server. */
+/* Whether a server that answers @status may be a gateway that lost the answer of another server:
+ * most say 502 or 504, Envoy 503. */
 static inline bool answer_is_gateway_error(unsigned status)
 {
-    return status == 502 || status == 504;
+    return status >= 502 && status <= 504;
 }
 
 /* All zero is the empty set. */

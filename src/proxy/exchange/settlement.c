@@ -22,7 +22,7 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
     return false;
 }
 
-/* Whether the request may have been acted on though the client was answered 502 or 504. A client
+/* Whether the request may have been acted on though the client was answered 502 to 504. A client
  * can cause that: by a long value that the server repeats in its fields, by a byte that no field
  * may have, by a body that the server does not read. A gateway between answers so for the same. */
 static bool is_lost(const struct outcome *outcome)

@@ -137,6 +137,9 @@ START_TEST(the_error_of_a_gateway_that_does_not_say_it_costs_the_most)
     ck_assert(settle(1, "many", &units));
     ck_assert_uint_eq(units, 1000);
     response_status = 503;
+    ck_assert(settle(0, "", &units));
+    ck_assert_uint_eq(units, 1000);
+    response_status = 500;
     ck_assert(!settle(0, "", &units));
 }
 END_TEST

@@ -175,6 +175,7 @@ END_TEST
 static const struct outcome LOST[] = {
     {.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true},
     {.status = 502, .end = ANSWER_WHOLE, .is_gateway_error = true},
+    {.status = 503, .end = ANSWER_WHOLE, .is_gateway_error = true},
     {.status = 504, .end = ANSWER_WHOLE, .is_gateway_error = true},
 };
 
