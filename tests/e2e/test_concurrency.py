@@ -218,6 +218,51 @@ def test_a_slot_comes_back_when_its_client_leaves(
     wait_for_free(proxy, 1)
 
 
+# A gateway's own answers, while the application's handler works on.
+BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Gateway:
+    """Answers by itself when the head has come, or when the body breaks off."""
+
+    def __init__(self):
+        self.n = 0
+
+    def __call__(self, peer, request):
+        self.n += 1
+        if request.target == "/lost":
+            peer.send(BAD_GATEWAY)
+        elif request.target == "/large":
+            peer.send(TOO_LARGE)
+        else:
+            peer.sock.settimeout(10)
+            while peer.sock.recv(65536):
+                pass
+            peer.send(BAD_GATEWAY)
+
+
+@pytest.mark.parametrize("path, status, sent", [("lost", 502, None), ("large", 413, b"a part"),
+                                                ("cut", None, b"a part")])
+def test_a_gateways_own_answer_does_not_free_a_slot_of_its_application(
+        start_in_store, start_upstream, path, status, sent):
+    gateway = Gateway()
+    proxy = start_in_store(slots(start_upstream(gateway, reads_body=False).url, response="3s"))
+    head = (message.request("GET", f"/{path}") if sent is None else
+            message.request("POST", f"/{path}", {"Content-Length": "99"}) + sent)
+    for n in (1, 2):
+        with proxy.send(head) as client:
+            if status is not None:
+                assert client.read().status == status
+            else:
+                until(lambda n=n: gateway.n == n, "the gateway to be asked")
+                client.reset()
+    time.sleep(0.5)
+    assert free(proxy) == 0
+    assert proxy.ask(path=f"/{path}").status == 429
+    wait_for_free(proxy, 2)
+
+
 def test_a_request_whose_client_has_left_is_counted_until_its_server_has_ended_it(
         start, start_upstream, scene):
     upstream = start_upstream(scene)

@@ -55,12 +55,13 @@ struct proxy_env {
     struct random_stream request_ids;
     uint64_t date_second; /* the second that `date` shows */
     char date[MESSAGE_DATE_BYTES];
-    uint64_t next_slot;                /* see proxy_env_new_slots(); starts at random */
-    struct bans_view bans;             /* keys that operators have banned or exempted */
-    struct tenants_view tenants;       /* keys that have a plan */
-    struct precise_timers holds;       /* of held exchanges, at most max.held */
-    struct client_counts held_clients; /* held exchanges per client */
-    struct list upstream_groups;       /* struct upstream_group of this worker */
+    uint64_t next_slot;                      /* see proxy_env_new_slots(); starts at random */
+    struct bans_view bans;                   /* keys that operators have banned or exempted */
+    struct tenants_view tenants;             /* keys that have a plan */
+    struct precise_timers holds;             /* of held exchanges, at most max.held */
+    struct client_counts held_clients;       /* held exchanges per client */
+    struct client_counts abandoning_clients; /* abandoned requests per client */
+    struct list upstream_groups;             /* struct upstream_group of this worker */
     struct upstream_descriptors *upstream_descriptors; /* of all workers */
     struct list abandoned_requests; /* struct abandoned_request: see abandoned_request.h */
     struct histogram decision_us;   /* from the call of the store to its answer */

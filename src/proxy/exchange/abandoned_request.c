@@ -22,10 +22,15 @@
  * done. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
  * for. Where a client has ended its connection to the server by what it sent, or has cut its
  * request, the server may work on as well (Node closes the connection at once), and so it may
- * where a stream of HTTP/2 was reset for a malformed answer. Then the slots are kept until
- * timeout.response, without a connection. A worker that has ABANDONED_REQUESTS_MAX already closes
- * the connection at once, charges that cost, and lets the slots expire with their leases, so that
- * clients gain nothing by making abandoned requests. */
+ * where a stream of HTTP/2 was reset for a malformed answer, and behind a whole answer that does
+ * not tell the end of a handler (tells_end()). Then the slots are kept until timeout.response,
+ * without a connection.
+ *
+ * A client may have as many as there are free places when its next one comes, of
+ * ABANDONED_REQUESTS_MAX in a worker: so no client takes the last one. Without a place the
+ * connection is closed at once, that cost is charged, and the slots expire with their leases, so
+ * that clients gain nothing by making abandoned requests; behind a whole answer the slots are
+ * released with it, since its client has done nothing wrong. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +49,9 @@ struct abandoned_request {
     struct list node;               /* in env->abandoned_requests */
     struct timeout timeout;
     struct loop_task start;
-    bool is_cut;                  /* the server was sent an end of stream within the request */
+    bool is_cut;     /* the server was not sent all of the request */
+    bool is_counted; /* in env->abandoning_clients, as @client */
+    struct address client;
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
     uint64_t body_bytes;          /* received since the client left */
@@ -54,6 +61,34 @@ struct abandoned_request {
     struct slot_holder slots;
     struct field fields[]; /* for the answer's head */
 };
+
+/* --- the places --- */
+
+/* Count @abandoned, of the client of @exchange. False: there is no place for it. */
+static bool take_place(struct abandoned_request *abandoned, const struct exchange *exchange)
+{
+    struct proxy_env *env = exchange->env;
+    const uint64_t n = counter_read(&env->meters->abandoned);
+    if (n >= ABANDONED_REQUESTS_MAX) {
+        return false;
+    }
+    abandoned->is_counted = exchange_find_client(exchange, &abandoned->client);
+    if (abandoned->is_counted &&
+        client_counts_add(&env->abandoning_clients, &abandoned->client,
+                          (uint32_t)(ABANDONED_REQUESTS_MAX - n)) != STATUS_OK) {
+        return false;
+    }
+    counter_up(&env->meters->abandoned);
+    return true;
+}
+
+static void leave_place(struct abandoned_request *abandoned, struct proxy_env *env)
+{
+    if (abandoned->is_counted) {
+        client_counts_remove(&env->abandoning_clients, &abandoned->client);
+    }
+    counter_down(&env->meters->abandoned);
+}
 
 /* --- the end --- */
 
@@ -82,7 +117,7 @@ static void end(struct abandoned_request *abandoned)
     settlement_make(&abandoned->admission, &outcome, config->store);
     list_remove(&abandoned->slots.node);
     list_remove(&abandoned->node);
-    counter_down(&config->env->meters->abandoned);
+    leave_place(abandoned, config->env);
     timeout_disarm(&abandoned->timeout);
     loop_task_cancel(&abandoned->start);
     free(abandoned);
@@ -101,15 +136,12 @@ static struct abandoned_request *abandoned_request_of(struct upstream_user *user
     return CONTAINER_OF(user, struct abandoned_request, user);
 }
 
-/* The connection is lost. Where that tells nothing of the server, since its client has ended the
- * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, the
- * server may work on: the slots stay until the timeout. */
-static void lose(struct abandoned_request *abandoned)
+/* Nothing more that comes on the connection tells when the server has ended its work: the slots
+ * stay until the timeout, without the connection. */
+static void keep_slots(struct abandoned_request *abandoned)
 {
     struct upstream *upstream = abandoned->upstream;
-    const bool is_refused = upstream->is_lost && upstream->is_refused;
-    if (!(upstream->is_own_end || is_refused || abandoned->is_cut) ||
-        !upstream_is_at_work(upstream) || !admission_has_slots(&abandoned->admission)) {
+    if (!admission_has_slots(&abandoned->admission)) {
         end(abandoned);
         return;
     }
@@ -117,6 +149,21 @@ static void lose(struct abandoned_request *abandoned)
     loop_task_cancel(&abandoned->start);
     abandoned->upstream = NULL;
     upstream_close(upstream);
+}
+
+/* The connection is lost. Where that tells nothing of the server, since its client has ended the
+ * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, the
+ * server may work on. */
+static void lose(struct abandoned_request *abandoned)
+{
+    const struct upstream *upstream = abandoned->upstream;
+    const bool is_refused = upstream->is_lost && upstream->is_refused;
+    if ((upstream->is_own_end || is_refused || abandoned->is_cut) &&
+        upstream_is_at_work(upstream)) {
+        keep_slots(abandoned);
+    } else {
+        end(abandoned);
+    }
 }
 
 /* What has come is no answer, and says nothing of the server's work: the slots stay until it closes
@@ -133,11 +180,15 @@ static bool read_to_close(struct abandoned_request *abandoned)
     return true;
 }
 
-/* Whether @response may be what a server says by itself of a request that was cut, while its
- * handler works on, as Node, hypercorn and Apache do. A handler may answer alike. */
-static bool is_of_cut(const struct head *response)
+/* Whether the end of @response tells that the handler has ended. It does not where others than the
+ * handler may have answered while it works on: a gateway that has lost its answer; or a server or
+ * gateway to which the body is too large (a proxy may have sent it all by then), or which was not
+ * sent all of it, as Node, hypercorn, nginx and Go's proxy say 400, 408, 413, 502. A handler may
+ * answer alike. */
+static bool tells_end(const struct head *response, bool is_cut)
 {
-    return response->status == 400 || response->status == 408;
+    return !answer_is_gateway_error(response->status) && response->status != 413 &&
+           !(is_cut && response->status >= 400);
 }
 
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
@@ -166,11 +217,11 @@ static bool on_head(struct upstream_user *user)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
-    if (abandoned->is_cut && is_of_cut(response)) {
+    if (!tells_end(response, abandoned->is_cut)) {
         if (response->body != BODY_UNTIL_CLOSE) { /* Node's own; a handler's may say a cost */
             settle_cost(abandoned, response);
         }
-        lose(abandoned);
+        keep_slots(abandoned);
         return false;
     }
     settle_cost(abandoned, response);
@@ -261,6 +312,21 @@ static bool awaits_cost(const struct exchange *exchange)
            !exchange->is_head_pending && settlement_awaits_cost(&exchange->admission);
 }
 
+/* Whether the server was not sent all of the request. */
+static bool is_cut(const struct exchange *exchange)
+{
+    const struct upstream *upstream = exchange->upstream;
+    return !exchange->is_request_sent ||
+           (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
+}
+
+/* Whether the server has begun an answer that does not tell the end of its handler. */
+static bool is_doubtful(const struct exchange *exchange)
+{
+    return (exchange->is_response_started || exchange->is_head_pending) &&
+           !tells_end(&exchange->response, is_cut(exchange));
+}
+
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
  * connection, or the proxy has refused its answer, or a handler may go on behind an answer to HEAD.
  * Event streams, calls of gRPC that are being answered, and tunnels are excluded: their connections
@@ -311,16 +377,12 @@ static void charge_most(struct exchange *exchange, const struct cost_spec *cost)
     }
 }
 
-/* Begin @abandoned, with the connection of @exchange. False: it cannot be handed over. One that is
- * lost is left to @exchange. */
+/* Take the connection of @exchange. False: it cannot be handed over. */
 static bool take_upstream(struct abandoned_request *abandoned, const struct exchange *exchange)
 {
     struct upstream *upstream = exchange->upstream;
-    if (upstream->is_lost) {
-        *abandoned = (struct abandoned_request){.upstream = NULL};
-        return true;
-    }
-    *abandoned = (struct abandoned_request){.user = exchange->upstream_user, .upstream = upstream};
+    abandoned->user = exchange->upstream_user;
+    abandoned->upstream = upstream;
     abandoned->user.events = &EVENTS;
     abandoned->user.response = &abandoned->response;
     abandoned->user.fields = abandoned->fields;
@@ -328,10 +390,9 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->user.keeps_body = false;
     abandoned->offers_upgrade = exchange->is_upgrade_offered;
     abandoned->reads_to_close = upstream->is_refused || upstream_may_go_on(upstream);
-    if (upstream->stream_ops == NULL &&
-        (!exchange->is_request_sent || stream_is_blocked(&upstream->stream))) {
+    abandoned->is_cut = is_cut(exchange);
+    if (abandoned->is_cut && upstream->stream_ops == NULL) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */
-        abandoned->is_cut = true;
     }
     if (!upstream_hand_over(upstream, &abandoned->user)) {
         return false;
@@ -342,10 +403,26 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     return true;
 }
 
+static bool begin(struct abandoned_request *abandoned, const struct exchange *exchange,
+                  bool with_connection)
+{
+    *abandoned = (struct abandoned_request){.upstream = NULL};
+    if (!take_place(abandoned, exchange)) {
+        return false;
+    }
+    if (with_connection && !take_upstream(abandoned, exchange)) {
+        leave_place(abandoned, exchange->env);
+        return false;
+    }
+    return true;
+}
+
 bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
-    if (!is_left(exchange)) {
+    const bool is_whole = exchange->end == ANSWER_WHOLE && exchange->is_response_started;
+    const bool is_doubted = exchange->state == EXCHANGE_FORWARD && is_doubtful(exchange);
+    if (!is_doubted && !is_left(exchange)) {
         return false;
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
@@ -357,18 +434,20 @@ bool abandoned_request_take(struct exchange *exchange)
         cost = NULL;
     }
     const bool is_needed =
-        is_at_work && (cost != NULL || admission_has_slots(&exchange->admission));
+        (is_at_work || is_doubted) && (cost != NULL || admission_has_slots(&exchange->admission));
     if (!is_needed) {
         return false;
     }
-    const size_t fields_bytes = exchange->upstream_user.n_fields_max * sizeof(struct field);
+    const bool with_connection = !is_lost && !is_doubted;
+    const size_t fields_bytes =
+        with_connection ? exchange->upstream_user.n_fields_max * sizeof(struct field) : 0;
     struct abandoned_request *abandoned =
-        counter_read(&env->meters->abandoned) < ABANDONED_REQUESTS_MAX
-            ? malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission))
-            : NULL;
-    if (abandoned == NULL || !take_upstream(abandoned, exchange)) {
+        malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission));
+    if (abandoned == NULL || !begin(abandoned, exchange, with_connection)) {
         free(abandoned);
-        settlement_forget_slots(&exchange->admission);
+        if (!is_whole) {
+            settlement_forget_slots(&exchange->admission);
+        }
         charge_most(exchange, cost);
         return false;
     }
@@ -376,12 +455,11 @@ bool abandoned_request_take(struct exchange *exchange)
     abandoned->cost = cost;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
-    counter_up(&env->meters->abandoned);
     timeout_init(&abandoned->timeout, on_timeout);
     timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
                 clock_monotonic_us());
     loop_task_init(&abandoned->start, on_start);
-    if (is_lost) {
+    if (!with_connection) {
         upstream_close(exchange->upstream);
     } else {
         loop_at_iteration_end(env->loop, &abandoned->start);

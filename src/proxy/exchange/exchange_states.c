@@ -308,11 +308,10 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
     return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
-/* The handler of a HEAD that holds slots may go on behind its answer. */
+/* The handler of a request that holds slots may go on behind an answer to HEAD, or an error. */
 static void leave_handler(struct exchange *exchange)
 {
-    if (exchange->upstream != NULL && upstream_may_go_on(exchange->upstream) &&
-        abandoned_request_take(exchange)) {
+    if (exchange->upstream != NULL && abandoned_request_take(exchange)) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         exchange->upstream = NULL;
     }
@@ -320,7 +319,7 @@ static void leave_handler(struct exchange *exchange)
 
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
-    if (UNLIKELY(exchange->upstream_user.is_head_request)) {
+    if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->out.status >= 400)) {
         leave_handler(exchange);
     }
     exchange_enter_state(exchange, EXCHANGE_DONE);

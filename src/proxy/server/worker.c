@@ -481,6 +481,7 @@ enum status worker_init(struct worker *worker, struct worker_shared *shared, uns
     list_init(&worker->env.upstream_groups);
     list_init(&worker->env.abandoned_requests);
     client_counts_init(&worker->env.held_clients);
+    client_counts_init(&worker->env.abandoning_clients);
     bans_view_init(&worker->env.bans, shared->options->bans);
     tenants_view_init(&worker->env.tenants, shared->options->tenants);
     worker_config_set_init(&worker->worker_configs, &worker->env);
@@ -544,6 +545,7 @@ void worker_close(struct worker *worker)
     precise_timers_close(&worker->env.holds);
     client_env_close(&worker->clients);
     client_counts_close(&worker->env.held_clients);
+    client_counts_close(&worker->env.abandoning_clients);
     tls_worker_free(worker->env.tls);
     jwt_verifier_free(worker->env.verifier);
     resolver_free(worker->env.resolver);

@@ -170,7 +170,7 @@ static int leave_in_body(void)
 START_TEST(a_body_that_breaks_off_leaves_a_server_at_work)
 {
     const int fd = leave_in_body();
-    server_send(fd, "HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n");
+    server_send(fd, "HTTP/1.1 201 Made\r\nContent-Length: 0\r\n\r\n");
     await_none();
     ck_assert_uint_eq(n_released(), 1);
     close(fd);
@@ -183,6 +183,8 @@ static const char *const ENDS[] = {
     "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
     "HTTP/1.1 400 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     "HTTP/1.1 408 Request Timeout\r\nContent-Length: 3\r\n\r\nend",
+    "HTTP/1.1 422 No\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
     "what?\r\n\r\n",
 };
@@ -195,6 +197,114 @@ START_TEST(a_server_that_closes_when_a_body_breaks_off_may_be_at_work_still)
     iterations_for(stage.worker.env.loop, 20 * 1000);
     ck_assert_uint_eq(n_abandoned(), 1);
     ck_assert_uint_eq(n_released(), 0);
+}
+END_TEST
+
+/* Answers to a GET of which no handler can be known to have ended. */
+static const char *const GATEWAYS[] = {
+    "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 1\r\n\r\na",
+    "HTTP/1.1 503 Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+    "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n",
+};
+
+START_TEST(a_gateway_that_lost_the_answer_leaves_a_handler_at_work)
+{
+    const int fd = begin_get("/");
+    server_send(fd, GATEWAYS[_i]);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    ck_assert_uint_eq(n_abandoned(), 1);
+    ck_assert_uint_eq(n_released(), 0);
+    server_assert_closed(&stage, fd);
+    close(fd);
+    iterations_for(stage.worker.env.loop, 20 * 1000);
+    ck_assert_uint_eq(n_released(), 0);
+}
+END_TEST
+
+START_TEST(so_does_one_whose_client_has_left)
+{
+    const int fd = leave();
+    server_send(fd, GATEWAYS[_i]);
+    server_assert_closed(&stage, fd);
+    close(fd);
+    ck_assert_uint_eq(n_abandoned(), 1);
+    ck_assert_uint_eq(n_released(), 0);
+}
+END_TEST
+
+START_TEST(an_error_of_the_handler_frees_the_slot)
+{
+    const int fd = begin_get("/");
+    server_send(fd, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+    await_end();
+    ck_assert_uint_eq(n_abandoned(), 0);
+    ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+/* The server's side of a request of which a part was sent, and which is answered by @answer. */
+static int answer_in_body(const char *answer)
+{
+    const int fd = begin_post("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    fake_client_send_body(&client, "abc", false);
+    server_read_until(&stage, fd, "abc");
+    server_send(fd, answer);
+    await_end();
+    return fd;
+}
+
+START_TEST(an_error_before_the_body_is_whole_leaves_a_handler_at_work)
+{
+    const int fd = answer_in_body("HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
+    ck_assert_uint_eq(n_abandoned(), 1);
+    ck_assert_uint_eq(n_released(), 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(another_answer_before_the_body_is_whole_frees_the_slot)
+{
+    const int fd = answer_in_body("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    ck_assert_uint_eq(n_abandoned(), 0);
+    ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_has_as_many_as_places_are_free)
+{
+    counter_set(&stage.worker.env.meters->abandoned, ABANDONED_REQUESTS_MAX - 1);
+    const int first = leave();
+    ck_assert_uint_eq(n_abandoned(), ABANDONED_REQUESTS_MAX);
+    counter_set(&stage.worker.env.meters->abandoned, ABANDONED_REQUESTS_MAX - 1);
+    one_exchange_again();
+    const int second = leave();
+    server_assert_closed(&stage, second);
+    ck_assert_uint_eq(n_abandoned(), ABANDONED_REQUESTS_MAX - 1);
+    ck_assert_uint_eq(n_released(), 0);
+    counter_set(&stage.worker.env.meters->abandoned, ABANDONED_REQUESTS_MAX - 2);
+    one_exchange_again();
+    const int third = leave();
+    ck_assert_uint_eq(n_abandoned(), ABANDONED_REQUESTS_MAX - 1);
+    counter_set(&stage.worker.env.meters->abandoned, 2);
+    close(first);
+    close(second);
+    close(third);
+}
+END_TEST
+
+START_TEST(without_a_place_a_whole_answer_frees_the_slot)
+{
+    counter_set(&stage.worker.env.meters->abandoned, ABANDONED_REQUESTS_MAX);
+    const int fd = begin_get("/");
+    server_send(fd, GATEWAYS[0]);
+    await_end();
+    ck_assert_uint_eq(n_released(), 1);
+    counter_set(&stage.worker.env.meters->abandoned, 0);
+    close(fd);
 }
 END_TEST
 
@@ -259,6 +369,14 @@ int main(void)
     tcase_add_test(tcase, a_body_that_breaks_off_leaves_a_server_at_work);
     tcase_add_loop_test(tcase, a_server_that_closes_when_a_body_breaks_off_may_be_at_work_still, 0,
                         ARRAY_LEN(ENDS));
+    tcase_add_loop_test(tcase, a_gateway_that_lost_the_answer_leaves_a_handler_at_work, 0,
+                        ARRAY_LEN(GATEWAYS));
+    tcase_add_loop_test(tcase, so_does_one_whose_client_has_left, 0, ARRAY_LEN(GATEWAYS));
+    tcase_add_test(tcase, an_error_of_the_handler_frees_the_slot);
+    tcase_add_test(tcase, an_error_before_the_body_is_whole_leaves_a_handler_at_work);
+    tcase_add_test(tcase, another_answer_before_the_body_is_whole_frees_the_slot);
+    tcase_add_test(tcase, a_client_has_as_many_as_places_are_free);
+    tcase_add_test(tcase, without_a_place_a_whole_answer_frees_the_slot);
     tcase_add_test(tcase, the_lease_of_its_slot_is_renewed);
     tcase_add_test(tcase, beyond_the_bound_the_connection_ends_and_the_slot_is_left_to_its_lease);
     tcase_add_test(tcase, a_worker_that_ends_gives_the_slots_back);
