@@ -30,6 +30,13 @@ static inline bool answer_is_gateway_error(unsigned status)
     return status >= 502 && status <= 504;
 }
 
+/* Whether a server that answers @status refuses the body, which a gateway may do while its
+ * application works on what it has got of it. @is_cut: not all of the request was sent. */
+static inline bool answer_refuses_body(unsigned status, bool is_cut)
+{
+    return status == 413 || (is_cut && (status == 400 || status == 408 || status == 431));
+}
+
 /* All zero is the empty set. */
 struct answer_set {
     uint64_t statuses[ANSWER_SET_WORDS]; /* one bit for each, from ANSWER_STATUS_MIN */

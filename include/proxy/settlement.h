@@ -23,7 +23,7 @@ struct outcome {
     bool is_unsent;        /* it ended before a byte of it was sent to a server */
     bool is_unanswered;    /* a server was sent it, and sent no head of an answer */
     bool is_unreadable;    /* the server's answer has a head that cannot be parsed */
-    bool is_gateway_error; /* a server answered 502 to 504: it may have lost another's answer */
+    bool is_doubtful;      /* a server's error that may come while another works: answer_set.h */
     bool is_cost_reported; /* the response reported the cost */
     uint32_t reported_cost;
 };

@@ -264,7 +264,8 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
         .status = future->status,
         .end = future->end,
         .is_unanswered = future->end == ANSWER_SERVER_FAILED,
-        .is_gateway_error = future->end == ANSWER_WHOLE && answer_is_gateway_error(future->status),
+        .is_doubtful = future->end == ANSWER_WHOLE && (answer_is_gateway_error(future->status) ||
+                                                       answer_refuses_body(future->status, false)),
     };
     if (evaluation->status != 0) {
         return (struct outcome){

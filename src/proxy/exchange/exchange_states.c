@@ -215,6 +215,15 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
 
 /* --- the end --- */
 
+/* Whether the server's answer is an error that it, or a gateway, may give while others work. */
+static bool is_doubtful(const struct exchange *exchange)
+{
+    const uint16_t status = exchange->response.status;
+    return status >= 400 && exchange->has_upstream_answered && exchange->is_response_started &&
+           (answer_is_gateway_error(status) ||
+            answer_refuses_body(status, !exchange->is_request_sent));
+}
+
 static struct outcome outcome_of(const struct exchange *exchange)
 {
     struct outcome outcome = {
@@ -223,8 +232,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .is_unsent = exchange->is_unsent,
         .is_unanswered = !exchange->is_unsent && !exchange->has_upstream_answered,
         .is_unreadable = exchange->is_answer_unreadable,
-        .is_gateway_error = exchange->has_upstream_answered && exchange->is_response_started &&
-                            answer_is_gateway_error(exchange->response.status),
+        .is_doubtful = is_doubtful(exchange),
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
     };

@@ -24,10 +24,11 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
 
 /* Whether the request may have been acted on though the client was answered 502 to 504. A client
  * can cause that: by a long value that the server repeats in its fields, by a byte that no field
- * may have, by a body that the server does not read. A gateway between answers so for the same. */
+ * may have, by a body that the server does not read. A gateway between answers so for the same, and
+ * refuses a body of which the server works on the beginning. */
 static bool is_lost(const struct outcome *outcome)
 {
-    return outcome->is_unreadable || outcome->is_gateway_error;
+    return outcome->is_unreadable || outcome->is_doubtful;
 }
 
 static bool is_refunded(const struct limit_rule *rule, const struct outcome *outcome)

@@ -3,6 +3,7 @@
 #include "proxy/exchange/exchange_config.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,8 +17,11 @@
     "log: off\n"                                                                                   \
     "upstreams:\n"                                                                                 \
     "  api: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}}\n"                         \
-    "limits: {slots: {key: client.ip, algorithm: concurrency, rate: 2}}\n"                         \
+    "limits:\n"                                                                                    \
+    "  slots: {key: client.ip, algorithm: concurrency, rate: 2}\n"                                 \
+    "  tries: {key: client.ip, rate: 9/minute, charge_on: [2xx]}\n"                                \
     "routes:\n"                                                                                    \
+    "- {match: {path: /tries}, limits: [tries], upstream: api}\n"                                  \
     "- {match: {path: /}, limits: [slots], upstream: api}\n"
 
 static unsigned n_released(void)
@@ -246,9 +250,12 @@ START_TEST(an_error_of_the_handler_frees_the_slot)
 END_TEST
 
 /* The server's side of a request of which a part was sent, and which is answered by @answer. */
-static int answer_in_body(const char *answer)
+static int answer_in_body(const char *path, const char *answer)
 {
-    const int fd = begin_post("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    char head[128];
+    (void)snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+                   path);
+    const int fd = begin_post(head);
     fake_client_send_body(&client, "abc", false);
     server_read_until(&stage, fd, "abc");
     server_send(fd, answer);
@@ -258,7 +265,7 @@ static int answer_in_body(const char *answer)
 
 START_TEST(an_error_before_the_body_is_whole_leaves_a_handler_at_work)
 {
-    const int fd = answer_in_body("HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
+    const int fd = answer_in_body("/", "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n");
     ck_assert_uint_eq(n_abandoned(), 1);
     ck_assert_uint_eq(n_released(), 0);
     close(fd);
@@ -267,9 +274,29 @@ END_TEST
 
 START_TEST(another_answer_before_the_body_is_whole_frees_the_slot)
 {
-    const int fd = answer_in_body("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    const int fd = answer_in_body("/", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     ck_assert_uint_eq(n_abandoned(), 0);
     ck_assert_uint_eq(n_released(), 1);
+    close(fd);
+}
+END_TEST
+
+/* Answers in the middle of a body, and whether charge_on: [2xx] gives back. */
+static const struct {
+    const char *answer;
+    bool is_returned;
+} REFUSALS[] = {
+    {"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n", false},
+    {"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n", false},
+    {"HTTP/1.1 408 Slow\r\nContent-Length: 0\r\n\r\n", false},
+    {"HTTP/1.1 431 Large\r\nContent-Length: 0\r\n\r\n", false},
+    {"HTTP/1.1 401 Who\r\nContent-Length: 0\r\n\r\n", true},
+};
+
+START_TEST(a_body_that_is_refused_stays_charged)
+{
+    const int fd = answer_in_body("/tries", REFUSALS[_i].answer);
+    ck_assert_uint_eq(stage.store.n_settled[SETTLE_COST], REFUSALS[_i].is_returned);
     close(fd);
 }
 END_TEST
@@ -375,6 +402,7 @@ int main(void)
     tcase_add_test(tcase, an_error_of_the_handler_frees_the_slot);
     tcase_add_test(tcase, an_error_before_the_body_is_whole_leaves_a_handler_at_work);
     tcase_add_test(tcase, another_answer_before_the_body_is_whole_frees_the_slot);
+    tcase_add_loop_test(tcase, a_body_that_is_refused_stays_charged, 0, ARRAY_LEN(REFUSALS));
     tcase_add_test(tcase, a_client_has_as_many_as_places_are_free);
     tcase_add_test(tcase, without_a_place_a_whole_answer_frees_the_slot);
     tcase_add_test(tcase, the_lease_of_its_slot_is_renewed);

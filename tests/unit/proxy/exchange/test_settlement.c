@@ -174,9 +174,10 @@ END_TEST
 
 static const struct outcome LOST[] = {
     {.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true},
-    {.status = 502, .end = ANSWER_WHOLE, .is_gateway_error = true},
-    {.status = 503, .end = ANSWER_WHOLE, .is_gateway_error = true},
-    {.status = 504, .end = ANSWER_WHOLE, .is_gateway_error = true},
+    {.status = 502, .end = ANSWER_WHOLE, .is_doubtful = true},
+    {.status = 503, .end = ANSWER_WHOLE, .is_doubtful = true},
+    {.status = 504, .end = ANSWER_WHOLE, .is_doubtful = true},
+    {.status = 413, .end = ANSWER_WHOLE, .is_doubtful = true},
 };
 
 START_TEST(an_answer_that_was_lost_between_is_given_back_only_where_its_status_is_named)
