@@ -10,6 +10,7 @@
 enum {
     NUMBER_TEXT_BYTES = 24,
     US_PER_S = 1000 * 1000,
+    GREAT_DIGITS = 19, /* whole numbers of fewer have 64 bits at most */
 };
 
 /* Whole numbers up to here are the same in every JSON library: RFC 8259 section 6. */
@@ -129,7 +130,6 @@ struct reading {
     uint64_t expires_us;
     struct jwt_period period; /* of the result so far */
     unsigned n_computed;      /* keys that the signature was tried by */
-    bool has_great_number;    /* so that all numbers are read as real ones */
     bool no_memory;
 };
 
@@ -159,6 +159,51 @@ static bool decode(struct reading *reading, struct span part, struct span *bytes
     return true;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The end of the number at @from, if it has GREAT_DIGITS at least and is written as a whole one,
+ * *is_great. */
+static size_t end_of_number(struct span json, size_t from, bool *is_great)
+{
+    size_t at = from;
+    size_t n_digits = 0;
+    bool is_whole = true;
+    for (; at < json.len && json.data[at] != '\0' && strchr("+-.eE0123456789", json.data[at]);
+         at++) {
+        n_digits += is_digit(json.data[at]) ? 1 : 0;
+        is_whole = is_whole && strchr(".eE", json.data[at]) == NULL;
+    }
+    *is_great = is_whole && n_digits >= GREAT_DIGITS;
+    return at;
+}
+
+/* A copy of @json in the arena with the exponent `e0` behind each great whole number, which makes
+ * it a real one that jansson can read. All others stay what they are. data is NULL: no memory. */
+static struct span write_great_as_real(struct arena *arena, struct span json)
+{
+    const size_t capacity = json.len + json.len / GREAT_DIGITS * 2 + 1;
+    struct text text = text_of(arena_alloc(arena, capacity), capacity);
+    bool is_string = false;
+    for (size_t at = 0; text.data != NULL && at < json.len;) {
+        size_t end = at + 1;
+        bool is_great = false;
+        if (json.data[at] == '"') {
+            is_string = !is_string;
+        } else if (is_string && json.data[at] == '\\' && end < json.len) {
+            end++;
+        } else if (!is_string && (json.data[at] == '-' || is_digit(json.data[at]))) {
+            end = end_of_number(json, at, &is_great);
+        }
+        text_add(&text, span_of(json.data + at, end - at));
+        text_add(&text, is_great ? SPAN("e0") : SPAN(""));
+        at = end;
+    }
+    return text_span(&text);
+}
+
 /* NULL: no JSON object, or one with a member twice, or with what jansson cannot read, or
  * reading->no_memory. */
 static json_t *parse_object(struct reading *reading, struct span bytes)
@@ -168,8 +213,9 @@ static json_t *parse_object(struct reading *reading, struct span bytes)
     json_t *object = json_loadb(bytes.data, bytes.len, flags, &error);
     if (object == NULL && json_error_code(&error) == json_error_numeric_overflow) {
         /* A whole number of more than 64 bits, which others read as a real one. */
-        reading->has_great_number = true;
-        object = json_loadb(bytes.data, bytes.len, flags | JSON_DECODE_INT_AS_REAL, &error);
+        const struct span real = write_great_as_real(reading->arena, bytes);
+        reading->no_memory = reading->no_memory || real.data == NULL;
+        object = real.data != NULL ? json_loadb(real.data, real.len, flags, &error) : NULL;
     }
     reading->no_memory = reading->no_memory ||
                          (object == NULL && json_error_code(&error) == json_error_out_of_memory);
@@ -390,17 +436,10 @@ static enum jwt_result check_signature(struct reading *reading)
 
 /* --- claims that a policy reads --- */
 
-/* Whether @value is a whole number of at most 53 bits, *integer. */
-static bool read_integer(const struct reading *reading, const json_t *value, json_int_t *integer)
+/* Whether @value is a whole number of at most 53 bits, *integer, and is written as one: `5.0` is
+ * a real number, which some libraries take for 5 and others do not. */
+static bool read_integer(const json_t *value, json_int_t *integer)
 {
-    if (reading->has_great_number && json_is_real(value)) {
-        const double real = json_real_value(value);
-        *integer = INTEGER_MAX;
-        if (real <= (double)INTEGER_MAX && real >= -(double)INTEGER_MAX) {
-            *integer = (json_int_t)real;
-        }
-        return (double)*integer <= real && (double)*integer >= real;
-    }
     *integer = json_integer_value(value);
     return json_is_integer(value) && *integer <= INTEGER_MAX && *integer >= -INTEGER_MAX;
 }
@@ -414,7 +453,7 @@ static bool read_value(const struct reading *reading, const json_t *value, struc
     *text = text_of_json(value);
     if (json_is_boolean(value)) {
         *text = json_is_true(value) ? SPAN("true") : SPAN("false");
-    } else if (read_integer(reading, value, &integer)) {
+    } else if (read_integer(value, &integer)) {
         struct text written = text_of(number, sizeof(number));
         text_add_i64(&written, integer);
         *text = text_span(&written);
