@@ -1,10 +1,12 @@
 """grpcio as the client: calls that pass, calls that are denied, and what its retries make of a denial."""
 
+import threading
 import time
 
 import grpc
 import pytest
 
+from harness.http2_server import Http2Server
 from harness.upstream import answer
 from harness.wait import until
 
@@ -57,6 +59,49 @@ def test_calls_pass_with_metadata_and_trailers(start, start_upstream, channel_to
     assert upstream.last.get("x-meta") == "a" and upstream.last.get("x-data-bin") in ("AP8", "AP8=")
     assert upstream.last.get("TE") == "trailers" and upstream.last.body == MESSAGE
     assert proxy.log_lines(1)[0]["grpc"] == "0"
+
+
+@pytest.mark.parametrize("settles", ["charge_on: [401]", "refund_on: [server_failed]"])
+def test_a_client_that_falls_silent_in_a_call_is_charged(start, channel_to, settles):
+    server = Http2Server(on_head=lambda peer, request: peer.head(
+        request.stream, fields=[("content-type", "application/grpc")]))
+    proxy = start(f"{LISTEN}timeouts: {{tunnel: 1s}}\n"
+                  f"limits: {{calls: {{key: global, algorithm: fixed_window, rate: 2/day, {settles}}}}}\n"
+                  f"upstreams: {{u: {{servers: '{server.url}'}}}}\n"
+                  "routes: [{upstream: u, limits: [calls]}]\n")
+    stub = channel_to(proxy).stream_stream("/pkg.Service/Method")
+    is_over = threading.Event()
+
+    def messages():
+        yield b"hi"
+        is_over.wait(20)
+
+    try:
+        for n in range(3):
+            call = stub(messages(), timeout=20)
+            until(lambda n=n: len(proxy.all_log_lines()) > n, "the call's end")
+            call.cancel()
+        assert [line["status"] for line in proxy.all_log_lines()] == ["200", "200", "429"]
+    finally:
+        is_over.set()
+        server.stop()
+
+
+@pytest.mark.parametrize("limit, more, is_told", [
+    ("algorithm: concurrency, rate: 5", "", False),
+    ("rate: 100/day", "cost: {from: response.header.x-cost, estimate: 1, max: 9}, ", False),
+    ("rate: 100/day", "", True),
+    ("algorithm: concurrency, rate: 5", "request: {set: {Grpc-Timeout: 5S}}, ", True),
+])
+def test_servers_are_not_told_a_deadline_by_which_a_call_would_seem_over(
+        start, start_upstream, channel_to, limit, more, is_told):
+    """gRPC's libraries answer then by themselves, in place of a handler that works on."""
+    upstream = start_upstream(answer=ANSWER)
+    proxy = start(f"{LISTEN}limits: {{calls: {{key: global, {limit}}}}}\n"
+                  f"upstreams: {{u: {{servers: '{upstream.url}'}}}}\n"
+                  f"routes: [{{upstream: u, {more}limits: [calls]}}]\n")
+    assert call(channel_to(proxy), timeout=20) == [b"hi"]
+    assert (upstream.last.get("grpc-timeout") is not None) == is_told
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -76,11 +76,13 @@ static void on_head_timeout(struct exchange *exchange)
     exchange_fail(exchange, 408, "the request's head took too long");
 }
 
-/* Who ends an answer that falls silent. A client that has ended its side chose the shorter time,
- * and has had what came: it gets no charge back for that. */
+/* Who ends what falls silent. It is the client of a call, since its server may await its next
+ * message; and a client that has ended its side chose the shorter time, and has had what came. They
+ * get no charge back for that. */
 static enum answer_end end_of_silence(const struct exchange *exchange)
 {
-    return exchange->has_client_ended ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
+    return is_quiet_call(exchange) || exchange->has_client_ended ? ANSWER_CLIENT_LEFT
+                                                                 : ANSWER_SERVER_FAILED;
 }
 
 /* Whether the time has passed for a reason that is not the server's: others hold the body up, or a

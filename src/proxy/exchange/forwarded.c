@@ -304,15 +304,33 @@ static struct span claim_of(const struct request_view *view, uint16_t claim)
     return field_is_value(value) ? value : SPAN("");
 }
 
-/* Write the fields that pass the edits of the route, then the fields that the route sets. */
-static void write_edited_fields(const struct exchange *exchange, struct text *text)
+/* Whether the server is not to be told when the client gives up: gRPC's libraries end the call then
+ * by themselves, with the answer that a client chose, and its handler works on. It would free the
+ * slots, and be an answer without the cost. */
+static bool hides_deadline(const struct exchange *exchange)
 {
-    const struct field_edits *edits = &exchange->evaluation.route->edits->request;
+    return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER ||
+           admission_has_slots(&exchange->admission);
+}
+
+static bool is_deadline(const struct field *field)
+{
+    return span_equals_ignore_case(field->name, SPAN("grpc-timeout"));
+}
+
+/* Write the fields that pass the edits of the route, without a deadline if it @hides one, then the
+ * fields that the route sets. */
+static void write_edited_fields(const struct exchange *exchange, bool hides, struct text *text)
+{
+    static const struct field_edits NONE = {.n_set = 0};
+    const struct route_edits *route_edits = exchange->evaluation.route->edits;
+    const struct field_edits *edits = route_edits != NULL ? &route_edits->request : &NONE;
     const struct head *request = &exchange->request;
     struct line_run run = line_run_begin(text);
     for (size_t i = 0; i < request->n_fields; i++) {
         const struct field *field = &request->fields[i];
-        if (passes(exchange, field) && !field_edits_drop(edits, field)) {
+        if (passes(exchange, field) && !field_edits_drop(edits, field) &&
+            !(hides && is_deadline(field))) {
             line_run_add(&run, field);
         }
     }
@@ -331,8 +349,9 @@ static void write_edited_fields(const struct exchange *exchange, struct text *te
 static void write_fields(const struct exchange *exchange, struct text *text)
 {
     const struct head *request = &exchange->request;
-    if (exchange->evaluation.route->edits != NULL) {
-        write_edited_fields(exchange, text);
+    const bool hides = hides_deadline(exchange);
+    if (hides || exchange->evaluation.route->edits != NULL) {
+        write_edited_fields(exchange, hides, text);
         return;
     }
     struct line_run run = line_run_begin(text);
