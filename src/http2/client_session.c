@@ -4,6 +4,8 @@
 
 #include "http2/session_inner.h"
 
+enum { LATE_BLOCKS = 2 }; /* the answer's head and its trailers */
+
 struct http2_session *http2_session_new_client(const struct http2_config *config, uint64_t now_us)
 {
     return session_new(config, true, now_us);
@@ -44,6 +46,15 @@ bool http2_session_is_failed(const struct http2_session *session)
     return session->is_terminated;
 }
 
+/* A request is sent: all that its answer may have, its window and its blocks, may come late. More
+ * than the window of the connection is never under way. */
+static void grant_late(struct http2_session *session)
+{
+    const uint64_t block = (session->continuations_max + UINT64_C(1)) * FRAME_BYTES_MAX;
+    const uint64_t left = session->late_left + session->config.stream_window + LATE_BLOCKS * block;
+    session->late_left = left < INT32_MAX ? left : INT32_MAX;
+}
+
 bool http2_session_open(struct http2_session *session, struct http2_stream *stream,
                         const struct http2_fields *fields, bool is_answer_to_head, bool is_last)
 {
@@ -54,6 +65,7 @@ bool http2_session_open(struct http2_session *session, struct http2_stream *stre
         .is_answer_to_head = is_answer_to_head,
     };
     session_add_stream(session, stream);
+    grant_late(session);
     session->next_id = session->next_id < INT32_MAX ? session->next_id + 2 : -1;
     if (queue_head(stream, &lines)) {
         return true;

@@ -14,6 +14,26 @@ bool session_is_idle(const struct http2_session *session, int32_t id)
     return id % 2 == 0 || id > session->last_id;
 }
 
+/* An answer may be on its way when its request is over, and gRPC's C core sends some twice. Many
+ * clients share the connection, so what comes late is dropped, and is no fault unless it is more
+ * than the requests that were sent may bring. */
+static void judge_late(struct http2_session *session, const struct frame *frame)
+{
+    const uint32_t n_bytes = frame->length > 0 ? frame->length : 1;
+    if (n_bytes > session->late_left) {
+        session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    } else {
+        session->late_left -= n_bytes;
+    }
+}
+
+/* The stream of DATA or HEADERS. NULL: it is not open, or of ours and its answer has ended. */
+static struct http2_stream *stream_of(struct http2_session *session, int32_t id)
+{
+    struct http2_stream *stream = session_stream(session, id);
+    return stream != NULL && session->is_client && stream->is_body_ended ? NULL : stream;
+}
+
 /* DATA or HEADERS of a stream that is not open. */
 static void judge_closed(struct http2_session *session, struct frame *frame)
 {
@@ -21,6 +41,10 @@ static void judge_closed(struct http2_session *session, struct frame *frame)
     frame->is_ignored = true;
     if (session_is_idle(session, id)) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);
+        return;
+    }
+    if (session->is_client) {
+        judge_late(session, frame);
         return;
     }
     switch (session_fate(session, id)) {
@@ -42,7 +66,7 @@ static void judge_closed(struct http2_session *session, struct frame *frame)
 
 static void judge_data(struct http2_session *session, struct frame *frame)
 {
-    struct http2_stream *stream = session_stream(session, frame->stream_id);
+    struct http2_stream *stream = stream_of(session, frame->stream_id);
     if (stream == NULL) {
         judge_closed(session, frame);
     } else if (stream->is_body_ended) {
@@ -68,7 +92,7 @@ static void judge_data(struct http2_session *session, struct frame *frame)
 static void judge_headers(struct http2_session *session, struct frame *frame)
 {
     const int32_t id = frame->stream_id;
-    const struct http2_stream *stream = session_stream(session, id);
+    const struct http2_stream *stream = stream_of(session, id);
     if (stream != NULL) {
         if (stream->is_body_ended) {
             session_fail(session, NGHTTP2_STREAM_CLOSED);
@@ -91,6 +115,9 @@ static void judge_continuation(struct http2_session *session, const struct frame
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);
     } else if (++session->n_continuations > session->continuations_max) {
         session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    if (session->is_late_block) {
+        judge_late(session, frame);
     }
     session->block_bytes += frame->length;
     session->is_in_block = (frame->flags & NGHTTP2_FLAG_END_HEADERS) == 0;

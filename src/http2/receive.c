@@ -170,9 +170,10 @@ static void begin_late_head(struct http2_session *session)
 static void begin_head(struct http2_session *session, int32_t id)
 {
     struct http2_room *room = session->room;
-    struct http2_stream *known = session_stream(session, id);
+    struct http2_stream *known = session->frame.is_ignored ? NULL : session_stream(session, id);
     session->building_id = id;
     session->is_building = known != NULL;
+    session->is_late_block = session->is_client && known == NULL;
     if (session->is_client || known != NULL) {
         if (known != NULL && session->is_client && !known->has_answer) {
             known->has_heads = true;
@@ -256,10 +257,16 @@ static void read_block(struct http2_session *session, struct span part, bool is_
 
 /* --- bodies --- */
 
+/* NULL: it is not open, or of ours and its answer has ended. */
+static struct http2_stream *stream_of_data(struct http2_session *session)
+{
+    return session->frame.is_ignored ? NULL : session_stream(session, session->frame.stream_id);
+}
+
 /* Bytes of DATA came that nobody takes, or that are padding. */
 static void drop_bytes(struct http2_session *session, size_t n)
 {
-    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    struct http2_stream *stream = stream_of_data(session);
     windows_return(session, (uint32_t)n);
     if (stream != NULL) {
         windows_return_of_stream(stream, (uint32_t)n);
@@ -285,7 +292,7 @@ static bool judge_length(struct http2_session *session, struct http2_stream *str
 /* @is_begin: no content of the frame came before. */
 static void read_data(struct http2_session *session, struct span part, bool is_begin)
 {
-    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    struct http2_stream *stream = stream_of_data(session);
     budget_on_data(&session->budget, part.len);
     if (stream == NULL) {
         windows_return(session, (uint32_t)part.len);
@@ -309,7 +316,7 @@ static void read_data(struct http2_session *session, struct span part, bool is_b
 
 static void end_data(struct http2_session *session)
 {
-    struct http2_stream *stream = session_stream(session, session->frame.stream_id);
+    struct http2_stream *stream = stream_of_data(session);
     if (stream == NULL || (session->frame.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
         return;
     }
@@ -667,7 +674,7 @@ static void read_payload(struct http2_session *session, struct span *bytes)
 static bool lacks_room(struct http2_session *session, int32_t id, struct http2_stream **stream)
 {
     if (session->is_client) {
-        *stream = session_stream(session, id);
+        *stream = session->frame.is_ignored ? NULL : session_stream(session, id);
         return *stream != NULL && session->room->stream != *stream;
     }
     return session->room->stream == NULL && !session->frame.is_ignored &&

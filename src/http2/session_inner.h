@@ -61,6 +61,7 @@ struct http2_session {
     int32_t last_id;      /* of the streams that have begun */
     int32_t last_taken;   /* of the peer's streams, whose head was read */
     int32_t next_id;      /* with is_client */
+    uint64_t late_left;   /* with is_client: bytes that may come behind the ends of answers */
     size_t n_streams;     /* not released */
     size_t n_open;        /* neither ended nor reset: those in `streams` */
     struct http2_stream *streams[STREAM_BUCKETS];
@@ -89,6 +90,7 @@ struct http2_session {
     bool is_building;         /* the current head goes into the room */
     int32_t building_id;      /* the stream of the block */
     bool is_last_block;       /* its HEADERS have END_STREAM */
+    bool is_late_block;       /* with is_client: behind the end of an answer */
 };
 
 /* --- session.c --- */

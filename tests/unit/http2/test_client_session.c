@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http2/session_inner.h"
+
 enum { TEXT_MAX = 4096, FRAME_HEAD = 9, REQUESTS_MAX = 8, WINDOW = 65535 };
 
 /* A request, with the memory of its answer's heads. */
@@ -392,6 +394,147 @@ START_TEST(a_body_waits_for_the_window)
 }
 END_TEST
 
+/* --- what comes late --- */
+
+/* All bytes of the connection's window are open, or are yet to be granted again: once each. */
+static void check_window(void)
+{
+    ck_assert_int_eq(session->receive_window + session->unreturned, INT32_MAX);
+}
+
+/* The connection is as it was for others: it answers a request. */
+static void check_next(unsigned i)
+{
+    open_request(i, false, true);
+    pack();
+    ck_assert_ptr_null(strstr(text, "GOAWAY"));
+    text[0] = 0;
+    const int id = requests[i].stream.id;
+    char expected[64];
+    headers(1, (unsigned)id, ":status=200");
+    (void)snprintf(expected, sizeof(expected), "head %d 200 body=2 error=0 last\n", id);
+    ck_assert_str_eq(text, expected);
+    ck_assert(!http2_session_is_failed(session));
+    check_window();
+}
+
+/* An answer, and frames behind its end. */
+static void send_twice(bool is_reset)
+{
+    headers(1, 1, ":status=200 grpc-status=4");
+    if (is_reset) {
+        FRAME(3, 0, 1, "\0\0\0\0");
+    }
+    headers(1, 1, ":status=200 grpc-status=4");
+    headers(0, 1, "grpc-status=4");
+    FRAME(0, 0, 1, "");
+    FRAME(0, 9, 1, "\2late\0\0");
+    FRAME(3, 0, 1, "\0\0\0\0");
+    ck_assert_str_eq(text, "head 1 200 body=2 error=0 last\n");
+}
+
+START_TEST(an_answer_that_comes_twice_is_dropped)
+{
+    begin(false);
+    send_twice(_i == 1);
+    check_next(1);
+}
+END_TEST
+
+START_TEST(an_answer_that_comes_twice_while_its_request_is_sent_is_dropped)
+{
+    FRAME(4, 0, 0, "");
+    open_request(0, false, false);
+    pack();
+    FRAME(4, 1, 0, "");
+    text[0] = 0;
+    headers(1, 1, ":status=200");
+    headers(1, 1, ":status=200");
+    headers(0, 1, "a=b");
+    FRAME(0, 9, 1, "\2late\0\0");
+    ck_assert_str_eq(text, "head 1 200 body=2 error=0 last\n");
+    ck_assert_ptr_null(room.stream);
+    text[0] = 0;
+    http2_stream_send(&requests[0].stream, SPAN("abc"), true, NULL);
+    pack();
+    ck_assert_str_eq(text, "DATA 1 3 end\n");
+    check_next(1);
+}
+END_TEST
+
+START_TEST(an_answer_that_was_reset_long_ago_is_dropped)
+{
+    begin(false);
+    http2_stream_release(&requests[0].stream);
+    for (unsigned i = 0; i < 300; i++) {
+        open_request(1, false, true);
+        pack();
+        http2_stream_release(&requests[1].stream);
+        pack();
+        text[0] = 0;
+    }
+    headers(0, 1, ":status=200");
+    FRAME(0, 0, 1, "late");
+    headers(1, 1, "a=b");
+    ck_assert_str_eq(text, "");
+    check_next(2);
+}
+END_TEST
+
+/* The server's table of fields goes on with what was dropped. */
+START_TEST(the_fields_of_a_late_head_are_read)
+{
+    begin(false);
+    open_request(1, false, true);
+    pack();
+    headers(1, 1, ":status=200");
+    text[0] = 0;
+    FRAME(1, 1, 1, "\x88\x40\1a");
+    FRAME(9, 4, 1, "\1b");
+    FRAME(1, 5, 3, "\x88\xbe");
+    ck_assert_str_eq(text, "head 3 200 body=2 error=0 last\n");
+    ck_assert_uint_eq(requests[1].head.n_fields, 1);
+    ck_assert(span_equals(requests[1].head.fields[0].value, SPAN("b")));
+    check_next(2);
+}
+END_TEST
+
+START_TEST(what_comes_late_is_bounded)
+{
+    static const char piece[1000];
+    const bool is_head = _i == 1;
+    begin(false);
+    headers(1, 1, ":status=200");
+    for (uint64_t left = session->late_left; left >= sizeof(piece); left -= sizeof(piece)) {
+        frame(0, 0, 1, piece, sizeof(piece));
+        check_window();
+    }
+    ck_assert(!http2_session_is_failed(session));
+    text[0] = 0;
+    if (is_head) {
+        frame(1, 0, 1, "\x88", 1);
+        frame(9, 4, 1, piece, sizeof(piece));
+    } else {
+        frame(0, 0, 1, piece, sizeof(piece));
+    }
+    pack();
+    ck_assert_ptr_nonnull(strstr(text, "GOAWAY 0 11\n"));
+}
+END_TEST
+
+START_TEST(what_may_come_late_grows_with_requests_up_to_a_bound)
+{
+    begin(false);
+    const uint64_t once = session->late_left;
+    ck_assert_uint_ge(once, WINDOW);
+    session->late_left = INT32_MAX - once - 1;
+    open_request(1, false, true);
+    ck_assert_uint_eq(session->late_left, INT32_MAX - 1);
+    open_request(2, false, true);
+    ck_assert_uint_eq(session->late_left, INT32_MAX);
+}
+END_TEST
+
 /* Open a request, and send as much of @body as may be. Returns how much was sent. */
 static size_t upload(unsigned i, struct span body)
 {
@@ -560,6 +703,12 @@ int main(void)
     tcase_add_test(tcase, the_streams_that_are_granted_are_kept_to);
     tcase_add_test(tcase, a_request_that_was_not_sent_is_withdrawn_without_a_frame);
     tcase_add_test(tcase, a_request_that_is_left_is_cancelled);
+    tcase_add_loop_test(tcase, an_answer_that_comes_twice_is_dropped, 0, 2);
+    tcase_add_test(tcase, an_answer_that_comes_twice_while_its_request_is_sent_is_dropped);
+    tcase_add_test(tcase, an_answer_that_was_reset_long_ago_is_dropped);
+    tcase_add_test(tcase, the_fields_of_a_late_head_are_read);
+    tcase_add_loop_test(tcase, what_comes_late_is_bounded, 0, 2);
+    tcase_add_test(tcase, what_may_come_late_grows_with_requests_up_to_a_bound);
     tcase_add_test(tcase, a_body_waits_for_the_window);
     tcase_add_test(tcase, a_request_has_a_share_of_the_window_once_updates_are_known);
     tcase_add_test(tcase, nobody_is_held_back_until_updates_are_known);
