@@ -6,9 +6,8 @@
  * or that finds too many waiting ─► lost, and its charges stay. When the link is lost, so are all
  * that wait. Not logged: the decision path on the same link reports the same fault.
  *
- * Most are in flight as REDIS_SETTLEMENTS_FREE and decisions together. So a decision has no more
- * than that before it, and settlements leave as fast as the decisions that they correct were made,
- * whatever the round trip is. */
+ * Most are in flight as REDIS_SETTLEMENTS_FREE and decisions together, so a decision has no more
+ * than that before it. */
 
 #include "store/redis/redis_settlement_queue.h"
 
@@ -25,7 +24,7 @@ struct redis_settlement {
     bool was_eval;          /* sent with the script */
     struct redis_tail tail; /* points into bytes */
     unsigned n_requests;    /* whose settlements it has */
-    struct list node;       /* in the queue's waiting */
+    struct list node;       /* in one of the queue's lists */
     struct list in_bucket;  /* and in one of its buckets, if it takes others along */
     struct hash128 hash;    /* of bytes without the deltas, while it is in a bucket */
     size_t n_deltas;        /* 0: it can neither join another nor take one along */
@@ -156,6 +155,8 @@ static bool is_room(const struct redis_store *store)
 static void wait_for_room(struct redis_store *store, struct redis_settlement *message)
 {
     struct redis_settlement_queue *queue = &store->settlements;
+    struct redis_settlement_list *list =
+        message->n_deltas > 0 ? &queue->corrections : &queue->slots;
     if (message->n_deltas > 0) {
         message->hash = hash_charges(queue, message);
         struct list *bucket = &queue->buckets[message->hash.low % REDIS_SETTLEMENT_BUCKETS];
@@ -164,36 +165,44 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
         }
         list_push_front(bucket, &message->in_bucket);
     }
-    if (queue->n_waiting == REDIS_PENDING_MAX) {
+    if (list->n == REDIS_PENDING_MAX) {
         list_remove(&message->in_bucket);
         lose(&message->request);
         return;
     }
-    list_push_back(&queue->waiting, &message->node);
-    queue->n_waiting++;
+    list_push_back(&list->messages, &message->node);
+    list->n++;
+}
+
+static void send_waiting(struct redis_store *store, struct redis_settlement_list *list)
+{
+    while (list->n > 0 && is_room(store)) {
+        struct redis_settlement *message =
+            CONTAINER_OF(list->messages.next, struct redis_settlement, node);
+        list_remove(&message->node);
+        list_remove(&message->in_bucket);
+        list->n--;
+        if (!send_settlement(&message->request)) {
+            lose(&message->request);
+        }
+    }
 }
 
 void redis_settlements_send_waiting(struct redis_store *store)
 {
     struct redis_settlement_queue *queue = &store->settlements;
-    while (queue->n_waiting > 0 && is_room(store)) {
-        struct redis_settlement *message =
-            CONTAINER_OF(queue->waiting.next, struct redis_settlement, node);
-        list_remove(&message->node);
-        list_remove(&message->in_bucket);
-        queue->n_waiting--;
-        if (!send_settlement(&message->request)) {
-            lose(&message->request);
-        }
-    }
-    assert(queue->n_waiting == 0 || store->n_requests > 0);
+    send_waiting(store, &queue->slots);
+    send_waiting(store, &queue->corrections);
+    assert(queue->slots.n + queue->corrections.n == 0 || store->n_requests > 0);
 }
 
 void redis_settlement_queue_init(struct redis_settlement_queue *queue)
 {
     queue->key = hash_key_new();
-    queue->n_waiting = 0;
-    list_init(&queue->waiting);
+    queue->slots.n = 0;
+    queue->corrections.n = 0;
+    list_init(&queue->slots.messages);
+    list_init(&queue->corrections.messages);
     for (size_t i = 0; i < REDIS_SETTLEMENT_BUCKETS; i++) {
         list_init(&queue->buckets[i]);
     }

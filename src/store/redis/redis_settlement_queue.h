@@ -24,9 +24,14 @@ enum {
 
 /* The messages of one link that wait. While there are any, requests are in flight, whose replies
  * send them. */
+struct redis_settlement_list {
+    struct list messages; /* struct redis_settlement, the oldest first */
+    size_t n;
+};
+
 struct redis_settlement_queue {
-    struct list waiting; /* struct redis_settlement, the oldest first */
-    size_t n_waiting;
+    struct redis_settlement_list slots; /* go first, or a client's corrections would keep others' */
+    struct redis_settlement_list corrections; /* of costs alone */
     struct hash_key key; /* secret, so that clients cannot choose messages that collide */
     struct list buckets[REDIS_SETTLEMENT_BUCKETS]; /* those that take others along, by their hash */
 };

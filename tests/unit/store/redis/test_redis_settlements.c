@@ -271,6 +271,26 @@ START_TEST(those_of_identical_requests_wait_as_one)
 }
 END_TEST
 
+START_TEST(a_slot_is_given_back_before_the_corrections_that_wait)
+{
+    enum { MANY = 400 };
+    struct question question;
+    struct question next;
+    fill_link(&question);
+    for (uint64_t i = 0; i < MANY; i++) {
+        correct(&question, 1, 10000 + i);
+    }
+    release(&question);
+    redis_server_resume(&server);
+    while (count().n_settlements == REDIS_SETTLEMENTS_FREE) {
+        redis_client_iterate(&client);
+    }
+    ck_assert(is_admitted(&next));
+    ck_assert_uint_gt(next.charges[0].verdict.remaining, 990 - MANY);
+    await_settled();
+}
+END_TEST
+
 START_TEST(no_sum_is_greater_than_a_cost_may_be)
 {
     struct question question;
@@ -518,6 +538,7 @@ int main(void)
     tcase_add_test(tcase, of_many_settlements_at_once_few_are_before_a_decision);
     tcase_add_test(tcase, while_more_decisions_are_in_flight_so_are_more_settlements);
     tcase_add_test(tcase, those_of_identical_requests_wait_as_one);
+    tcase_add_test(tcase, a_slot_is_given_back_before_the_corrections_that_wait);
     tcase_add_test(tcase, no_sum_is_greater_than_a_cost_may_be);
     tcase_add_test(tcase, flushed_scripts_are_sent_again_also_with_those_that_wait);
     tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
