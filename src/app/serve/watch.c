@@ -128,6 +128,7 @@ void watch_note(struct watch *watch, const struct file_identity *loaded)
     if (watch->path != NULL) {
         watch->loaded = *loaded;
         watch->seen = *loaded;
+        watch->differs_us = 0;
     }
 }
 

@@ -84,14 +84,14 @@ struct exchange {
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims;
-    bool may_go_ahead;              /* the server has sent 100: it wants the body */
-    bool is_repeated, is_unsent;    /* sent to a server before; with @end: sent to none */
-    bool is_request_sent;           /* completely; in a tunnel: the client's side has ended */
-    bool is_response_started;       /* a final head has been given to the client */
-    bool is_head_pending;           /* the head waits for the first piece of body */
-    bool has_upstream_answered;     /* with at least one byte */
-    bool is_answer_unreadable;      /* its head breaks the rules */
-    bool is_client_blocked;         /* response bytes wait for the client */
+    bool may_go_ahead;           /* the server has sent 100: it wants the body */
+    bool is_repeated, is_unsent; /* sent to a server before; with @end: sent to none */
+    bool is_request_sent;        /* completely; in a tunnel: the client's side has ended */
+    bool is_response_started;    /* a final head has been given to the client */
+    bool is_head_pending;        /* the head waits for the first piece of body */
+    bool has_upstream_answered, has_server_head; /* with a byte; with a head that is no 1xx */
+    bool is_answer_unreadable;                   /* its head breaks the rules */
+    bool is_client_blocked;                      /* response bytes wait for the client */
     bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
     bool may_hold_server;           /* with is_client_blocked: a server may wait, too */
     bool is_request_blocked;        /* request bytes wait for the upstream */

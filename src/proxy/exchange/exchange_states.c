@@ -76,13 +76,13 @@ static void on_head_timeout(struct exchange *exchange)
     exchange_fail(exchange, 408, "the request's head took too long");
 }
 
-/* Who ends what falls silent. It is the client of a call, since its server may await its next
- * message; and a client that has ended its side chose the shorter time, and has had what came. They
- * get no charge back for that. */
+/* Who ends what falls silent. It is the client of a call whose next message the server may await;
+ * and a client that has ended its side chose the shorter time, and has had what came. They get no
+ * charge back for that. */
 static enum answer_end end_of_silence(const struct exchange *exchange)
 {
-    return is_quiet_call(exchange) || exchange->has_client_ended ? ANSWER_CLIENT_LEFT
-                                                                 : ANSWER_SERVER_FAILED;
+    const bool is_awaited = is_quiet_call(exchange) && !exchange->is_request_sent;
+    return is_awaited || exchange->has_client_ended ? ANSWER_CLIENT_LEFT : ANSWER_SERVER_FAILED;
 }
 
 /* Whether the time has passed for a reason that is not the server's: others hold the body up, or a
@@ -232,7 +232,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .status = exchange->is_response_started ? exchange->out.status : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
-        .is_unanswered = !exchange->is_unsent && !exchange->has_upstream_answered,
+        .is_unanswered = !exchange->is_unsent && !exchange->has_server_head,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_doubtful = is_doubtful(exchange),
         .is_cost_reported = exchange->is_cost_reported,

@@ -323,6 +323,7 @@ static void take_cost(struct exchange *exchange)
 void exchange_begin_answer(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
+    exchange->has_server_head = true;
     take_cost(exchange);
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
     latency_add(&counting_upstream(exchange)->response, exchange->upstream_us);

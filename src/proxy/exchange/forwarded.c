@@ -304,7 +304,7 @@ static struct span claim_of(const struct request_view *view, uint16_t claim)
     return field_is_value(value) ? value : SPAN("");
 }
 
-/* Whether the server is not to be told when the client gives up: gRPC's libraries end the call then
+/* Whether the server is not to be told when the client gives up: libraries end a call then
  * by themselves, with the answer that a client chose, and its handler works on. It would free the
  * slots, and be an answer without the cost. */
 static bool hides_deadline(const struct exchange *exchange)
@@ -315,7 +315,8 @@ static bool hides_deadline(const struct exchange *exchange)
 
 static bool is_deadline(const struct field *field)
 {
-    return span_equals_ignore_case(field->name, SPAN("grpc-timeout"));
+    return span_equals_ignore_case(field->name, SPAN("grpc-timeout")) ||
+           span_equals_ignore_case(field->name, SPAN("connect-timeout-ms"));
 }
 
 /* Write the fields that pass the edits of the route, without a deadline if it @hides one, then the

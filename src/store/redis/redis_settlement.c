@@ -19,6 +19,8 @@
 #include "limit/script_source.h"
 #include "store/redis/redis_store_inner.h"
 
+enum { SLOTS_FOR_A_CORRECTION = 4 }; /* of so many that wait one corrects costs */
+
 struct redis_settlement {
     struct redis_request request;
     bool was_eval;          /* sent with the script */
@@ -174,25 +176,29 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
     list->n++;
 }
 
-static void send_waiting(struct redis_store *store, struct redis_settlement_list *list)
+static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
 {
-    while (list->n > 0 && is_room(store)) {
-        struct redis_settlement *message =
-            CONTAINER_OF(list->messages.next, struct redis_settlement, node);
-        list_remove(&message->node);
-        list_remove(&message->in_bucket);
-        list->n--;
-        if (!send_settlement(&message->request)) {
-            lose(&message->request);
-        }
-    }
+    const bool is_turn = queue->n_sent++ % SLOTS_FOR_A_CORRECTION == 0;
+    struct redis_settlement_list *list =
+        queue->slots.n == 0 || (is_turn && queue->corrections.n > 0) ? &queue->corrections
+                                                                     : &queue->slots;
+    struct redis_settlement *message =
+        CONTAINER_OF(list->messages.next, struct redis_settlement, node);
+    list_remove(&message->node);
+    list_remove(&message->in_bucket);
+    list->n--;
+    return message;
 }
 
 void redis_settlements_send_waiting(struct redis_store *store)
 {
     struct redis_settlement_queue *queue = &store->settlements;
-    send_waiting(store, &queue->slots);
-    send_waiting(store, &queue->corrections);
+    while (queue->slots.n + queue->corrections.n > 0 && is_room(store)) {
+        struct redis_settlement *message = take_next(queue);
+        if (!send_settlement(&message->request)) {
+            lose(&message->request);
+        }
+    }
     assert(queue->slots.n + queue->corrections.n == 0 || store->n_requests > 0);
 }
 
@@ -200,6 +206,7 @@ void redis_settlement_queue_init(struct redis_settlement_queue *queue)
 {
     queue->key = hash_key_new();
     queue->slots.n = 0;
+    queue->n_sent = 0;
     queue->corrections.n = 0;
     list_init(&queue->slots.messages);
     list_init(&queue->corrections.messages);

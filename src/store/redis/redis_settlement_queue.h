@@ -22,16 +22,17 @@ enum {
     REDIS_SETTLEMENT_BUCKETS = 1024,
 };
 
-/* The messages of one link that wait. While there are any, requests are in flight, whose replies
- * send them. */
 struct redis_settlement_list {
     struct list messages; /* struct redis_settlement, the oldest first */
     size_t n;
 };
 
+/* The messages of one link that wait. While there are any, requests are in flight, whose replies
+ * send them. */
 struct redis_settlement_queue {
-    struct redis_settlement_list slots; /* go first, or a client's corrections would keep others' */
+    struct redis_settlement_list slots; /* three for a correction: clients without any have many */
     struct redis_settlement_list corrections; /* of costs alone */
+    unsigned n_sent;                          /* of those that waited */
     struct hash_key key; /* secret, so that clients cannot choose messages that collide */
     struct list buckets[REDIS_SETTLEMENT_BUCKETS]; /* those that take others along, by their hash */
 };
