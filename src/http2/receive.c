@@ -155,6 +155,12 @@ static bool is_full(const struct http2_session *session)
     return session->is_last_goaway || session->n_streams >= session->config.streams_max;
 }
 
+/* The stream of DATA or of a block. NULL: it is not open, or of ours and its answer has ended. */
+static struct http2_stream *find_open_stream(struct http2_session *session, int32_t id)
+{
+    return session->frame.is_ignored ? NULL : session_stream(session, id);
+}
+
 /* A stream that GOAWAY does not take. A client that had not read it yet has no more under way than
  * it may have open. */
 static void begin_late_head(struct http2_session *session)
@@ -170,7 +176,7 @@ static void begin_late_head(struct http2_session *session)
 static void begin_head(struct http2_session *session, int32_t id)
 {
     struct http2_room *room = session->room;
-    struct http2_stream *known = session->frame.is_ignored ? NULL : session_stream(session, id);
+    struct http2_stream *known = find_open_stream(session, id);
     session->building_id = id;
     session->is_building = known != NULL;
     session->is_late_block = session->is_client && known == NULL;
@@ -257,16 +263,10 @@ static void read_block(struct http2_session *session, struct span part, bool is_
 
 /* --- bodies --- */
 
-/* NULL: it is not open, or of ours and its answer has ended. */
-static struct http2_stream *stream_of_data(struct http2_session *session)
-{
-    return session->frame.is_ignored ? NULL : session_stream(session, session->frame.stream_id);
-}
-
 /* Bytes of DATA came that nobody takes, or that are padding. */
 static void drop_bytes(struct http2_session *session, size_t n)
 {
-    struct http2_stream *stream = stream_of_data(session);
+    struct http2_stream *stream = find_open_stream(session, session->frame.stream_id);
     windows_return(session, (uint32_t)n);
     if (stream != NULL) {
         windows_return_of_stream(stream, (uint32_t)n);
@@ -292,7 +292,7 @@ static bool judge_length(struct http2_session *session, struct http2_stream *str
 /* @is_begin: no content of the frame came before. */
 static void read_data(struct http2_session *session, struct span part, bool is_begin)
 {
-    struct http2_stream *stream = stream_of_data(session);
+    struct http2_stream *stream = find_open_stream(session, session->frame.stream_id);
     budget_on_data(&session->budget, part.len);
     if (stream == NULL) {
         windows_return(session, (uint32_t)part.len);
@@ -316,7 +316,7 @@ static void read_data(struct http2_session *session, struct span part, bool is_b
 
 static void end_data(struct http2_session *session)
 {
-    struct http2_stream *stream = stream_of_data(session);
+    struct http2_stream *stream = find_open_stream(session, session->frame.stream_id);
     if (stream == NULL || (session->frame.flags & NGHTTP2_FLAG_END_STREAM) == 0) {
         return;
     }
@@ -674,7 +674,7 @@ static void read_payload(struct http2_session *session, struct span *bytes)
 static bool lacks_room(struct http2_session *session, int32_t id, struct http2_stream **stream)
 {
     if (session->is_client) {
-        *stream = session->frame.is_ignored ? NULL : session_stream(session, id);
+        *stream = find_open_stream(session, id);
         return *stream != NULL && session->room->stream != *stream;
     }
     return session->room->stream == NULL && !session->frame.is_ignored &&

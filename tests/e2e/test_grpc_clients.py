@@ -100,8 +100,9 @@ def test_servers_are_not_told_a_deadline_by_which_a_call_would_seem_over(
     proxy = start(f"{LISTEN}limits: {{calls: {{key: global, {limit}}}}}\n"
                   f"upstreams: {{u: {{servers: '{upstream.url}'}}}}\n"
                   f"routes: [{{upstream: u, {more}limits: [calls]}}]\n")
-    assert call(channel_to(proxy), timeout=20) == [b"hi"]
+    assert call(channel_to(proxy), timeout=20, metadata=[("connect-timeout-ms", "20000")]) == [b"hi"]
     assert (upstream.last.get("grpc-timeout") is not None) == is_told
+    assert (upstream.last.get("connect-timeout-ms") is not None) == (limit == "rate: 100/day" and not more)
 
 
 @pytest.mark.parametrize("kind", KINDS)

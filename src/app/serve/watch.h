@@ -56,8 +56,8 @@ void watch_end(struct watch *watch);
 void watch_note(struct watch *watch, const struct file_identity *loaded);
 
 /* Whether the file has changed and has then been stable for a moment, or has been changing for some
- * seconds; reported once per change.
- * Call it when the fd is readable and when watch_patience_us() has passed. @now_us is monotonic. */
+ * seconds; reported once per change. Call it when the fd is readable and when watch_patience_us()
+ * has passed. @now_us is monotonic. */
 MUST_USE bool watch_has_changed(struct watch *watch, uint64_t now_us);
 
 /* Longest wait for the fd, us; UINT64_MAX: unlimited. */

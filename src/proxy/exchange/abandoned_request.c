@@ -321,7 +321,7 @@ static bool is_cut(const struct exchange *exchange)
 }
 
 /* Whether the server has begun an answer that does not tell the end of its handler. */
-static bool is_doubtful(const struct exchange *exchange)
+static bool hides_end(const struct exchange *exchange)
 {
     return (exchange->is_response_started || exchange->is_head_pending) &&
            !tells_end(&exchange->response, is_cut(exchange));
@@ -421,8 +421,8 @@ bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
     const bool is_whole = exchange->end == ANSWER_WHOLE && exchange->is_response_started;
-    const bool is_doubted = exchange->state == EXCHANGE_FORWARD && is_doubtful(exchange);
-    if (!is_doubted && !is_left(exchange)) {
+    const bool is_end_hidden = exchange->state == EXCHANGE_FORWARD && hides_end(exchange);
+    if (!is_end_hidden && !is_left(exchange)) {
         return false;
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
@@ -433,12 +433,12 @@ bool abandoned_request_take(struct exchange *exchange)
         charge_most(exchange, was_at_work ? cost : NULL);
         cost = NULL;
     }
-    const bool is_needed =
-        (is_at_work || is_doubted) && (cost != NULL || admission_has_slots(&exchange->admission));
+    const bool is_needed = (is_at_work || is_end_hidden) &&
+                           (cost != NULL || admission_has_slots(&exchange->admission));
     if (!is_needed) {
         return false;
     }
-    const bool with_connection = !is_lost && !is_doubted;
+    const bool with_connection = !is_lost && !is_end_hidden;
     const size_t fields_bytes =
         with_connection ? exchange->upstream_user.n_fields_max * sizeof(struct field) : 0;
     struct abandoned_request *abandoned =

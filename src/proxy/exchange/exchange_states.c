@@ -315,7 +315,7 @@ static void drop_upstream(struct exchange *exchange)
 
 static enum upstream_outcome outcome_of_status(uint16_t status)
 {
-    return status >= 502 && status <= 504 ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
+    return answer_is_gateway_error(status) ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
 /* The handler of a request that holds slots may go on behind an answer to HEAD, or an error. */

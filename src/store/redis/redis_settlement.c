@@ -19,7 +19,7 @@
 #include "limit/script_source.h"
 #include "store/redis/redis_store_inner.h"
 
-enum { SLOTS_FOR_A_CORRECTION = 4 }; /* of so many that wait one corrects costs */
+enum { CORRECTION_EVERY = 4 }; /* messages that waited; the others are of slots */
 
 struct redis_settlement {
     struct redis_request request;
@@ -176,9 +176,10 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
     list->n++;
 }
 
+/* Slots mostly: a client can have any number of corrections, and no more releases than slots. */
 static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
 {
-    const bool is_turn = queue->n_sent++ % SLOTS_FOR_A_CORRECTION == 0;
+    const bool is_turn = queue->n_sent++ % CORRECTION_EVERY == 0;
     struct redis_settlement_list *list =
         queue->slots.n == 0 || (is_turn && queue->corrections.n > 0) ? &queue->corrections
                                                                      : &queue->slots;

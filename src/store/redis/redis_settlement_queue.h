@@ -30,7 +30,7 @@ struct redis_settlement_list {
 /* The messages of one link that wait. While there are any, requests are in flight, whose replies
  * send them. */
 struct redis_settlement_queue {
-    struct redis_settlement_list slots; /* three for a correction: clients without any have many */
+    struct redis_settlement_list slots;       /* three for each correction: see take_next() */
     struct redis_settlement_list corrections; /* of costs alone */
     unsigned n_sent;                          /* of those that waited */
     struct hash_key key; /* secret, so that clients cannot choose messages that collide */
