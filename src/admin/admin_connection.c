@@ -384,6 +384,9 @@ static enum step take_head(struct admin_connection *connection, const struct hea
     if (connection->verdict.status != 0) {
         return refuse(connection, connection->verdict.status, connection->verdict.reason);
     }
+    if (connection->verdict.title != ACCESS_BY_NOTHING) {
+        connection->known_by = connection->verdict.title;
+    }
     if (!has_room) {
         return refuse(connection, 414, "the target is longer than any here");
     }
@@ -682,6 +685,7 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
     admin_listener->n_connections++;
     connection->admin_listener = admin_listener;
     connection->peer = *peer;
+    connection->known_by = ACCESS_BY_NOTHING;
     connection->in_start = 0;
     connection->in_end = 0;
     connection->minor = 1;

@@ -4,24 +4,92 @@
 #include "admin/admin_connection.h"
 #include "base/clock.h"
 
-/* An answer is not cut short before, even if another connection waits for a slot. */
-#define WRITE_UNDISTURBED_US (UINT64_C(2) * 1000 * 1000)
+/* A client that was let in has this long to send a body with its token, or to read an answer, even
+ * if another connection waits for a slot. */
+#define UNDISTURBED_US (UINT64_C(2) * 1000 * 1000)
 
-/* The one whose answer has been on its way for longest, and so long that its reader has no claim to
- * the place any more. NULL: none. */
-static struct admin_connection *find_slowest(const struct admin_listener *admin_listener)
+/* Which connections give way to a new one, the first to go first. */
+enum rank {
+    RANK_STRANGER,   /* no request of it was let in yet, other than for a file of the page */
+    RANK_IDLE,       /* waits for the rest of a request, or for the next */
+    RANK_SLOW,       /* reads its answer slowly */
+    RANK_SLOW_TOKEN, /* has shown a token, and reads its answer or sends a body slowly */
+    RANK_NONE,       /* stays */
+};
+
+static bool has_shown_token(const struct admin_connection *connection)
 {
-    struct admin_connection *slowest = NULL;
-    uint64_t began_us = clock_monotonic_us() - WRITE_UNDISTURBED_US;
+    return connection->known_by == ACCESS_BY_TOKEN || connection->known_by == ACCESS_BY_READ_TOKEN;
+}
+
+static enum rank rank_of(const struct admin_connection *connection, uint64_t now_us)
+{
+    const bool has_token = has_shown_token(connection);
+    if (connection->known_by == ACCESS_BY_NOTHING) {
+        return RANK_STRANGER;
+    }
+    switch (connection->state) {
+    case STATE_HANDSHAKE:
+    case STATE_IDLE:
+    case STATE_READ_HEAD:
+    case STATE_LINGER:
+        return RANK_IDLE;
+    case STATE_READ_BODY:
+        if (!has_token) {
+            return RANK_IDLE;
+        }
+        break;
+    case STATE_WRITE:
+        break;
+    case STATE_HANDLE:
+    case STATE_RECEIVE:
+    case STATE_STREAM:
+    case N_STATES:
+        return RANK_NONE;
+    }
+    if (now_us - connection->state_began_us < UNDISTURBED_US) {
+        return RANK_NONE;
+    }
+    return has_token ? RANK_SLOW_TOKEN : RANK_SLOW;
+}
+
+static bool is_same_client(const struct access_peer *one, const struct access_peer *other)
+{
+    const struct address one_client = address_of_client(&one->address);
+    const struct address other_client = address_of_client(&other->address);
+    return one->uid == other->uid && address_equals(&one_client, &other_client);
+}
+
+/* How many strangers the client of @peer has. */
+static size_t count_strangers(const struct admin_listener *admin_listener,
+                              const struct access_peer *peer)
+{
+    size_t n = 0;
     for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
-        struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->state == STATE_WRITE && connection->state_began_us <= began_us) {
-            began_us = connection->state_began_us;
-            slowest = connection;
-        }
+        const struct admin_connection *connection =
+            CONTAINER_OF(node, struct admin_connection, node);
+        n += connection->known_by == ACCESS_BY_NOTHING && is_same_client(&connection->peer, peer);
     }
-    return slowest;
+    return n;
+}
+
+/* A candidate to give way. */
+struct candidate {
+    struct admin_connection *connection; /* NULL: none */
+    enum rank rank;
+    size_t n_strangers; /* of its client, with the new connection; 0 unless it is one */
+};
+
+static bool goes_before(const struct candidate *one, const struct candidate *other)
+{
+    if (one->rank != other->rank) {
+        return one->rank < other->rank;
+    }
+    if (one->n_strangers != other->n_strangers) {
+        return one->n_strangers > other->n_strangers;
+    }
+    return one->connection->state_began_us < other->connection->state_began_us;
 }
 
 bool admin_connections_have_request(const struct admin_listener *admin_listener,
@@ -38,22 +106,27 @@ bool admin_connections_have_request(const struct admin_listener *admin_listener,
     return false;
 }
 
-bool admin_connection_make_place(struct admin_listener *admin_listener)
+bool admin_connection_make_place(struct admin_listener *admin_listener,
+                                 const struct access_peer *peer)
 {
+    const uint64_t now_us = clock_monotonic_us();
+    struct candidate first = {.rank = RANK_NONE};
     for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        if (connection->state != STATE_HANDLE && connection->state != STATE_WRITE &&
-            connection->state != STATE_RECEIVE && connection->state != STATE_STREAM) {
-            admin_connection_free(connection);
-            return true;
+        struct candidate next = {.connection = connection, .rank = rank_of(connection, now_us)};
+        if (next.rank == RANK_STRANGER) {
+            next.n_strangers = count_strangers(admin_listener, &connection->peer) +
+                               is_same_client(&connection->peer, peer);
+        }
+        if (next.rank != RANK_NONE && goes_before(&next, &first)) {
+            first = next;
         }
     }
-    struct admin_connection *slowest = find_slowest(admin_listener);
-    if (slowest != NULL) {
-        admin_connection_free(slowest);
+    if (first.connection != NULL) {
+        admin_connection_free(first.connection);
     }
-    return slowest != NULL;
+    return first.connection != NULL;
 }
 
 void admin_connections_leave(struct admin_listener *admin_listener)

@@ -39,7 +39,7 @@ static void on_accept(void *context, int fd, const struct sockaddr *sockaddr)
     struct admin_listener *admin_listener = context;
     const struct access_peer peer = peer_of(admin_listener, fd, sockaddr);
     if (admin_listener->n_connections >= ADMIN_CONNECTIONS_MAX &&
-        !admin_connection_make_place(admin_listener)) {
+        !admin_connection_make_place(admin_listener, &peer)) {
         close(fd);
         return;
     }

@@ -110,10 +110,12 @@ void admin_listener_on_connection_gone(struct admin_listener *admin_listener);
 MUST_USE enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
                                           const struct access_peer *peer);
 
-/* Close a connection of @admin_listener to free its slot: the oldest one that is not handling or
- * answering a request, or else the one whose client has been reading its answer for the longest
- * time, at least two seconds. False: there is none. */
-MUST_USE bool admin_connection_make_place(struct admin_listener *admin_listener);
+/* Close a connection of @admin_listener to free its slot for a new one of @peer. First one of which
+ * no request was let in: the oldest of the client with the most of these, the new one counted. Then
+ * one that is not handling or answering a request, and then one that has been reading its answer
+ * for two seconds, those with a token last. False: there is none. */
+MUST_USE bool admin_connection_make_place(struct admin_listener *admin_listener,
+                                          const struct access_peer *peer);
 
 /* Close the connections of @admin_listener that wait for another request. The others close after
  * their answer. */

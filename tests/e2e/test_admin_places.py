@@ -9,7 +9,8 @@ import time
 import pytest
 
 from harness import message
-from harness.admin import Admin, addresses, is_problem
+from harness.admin import TOKEN, Admin, addresses, bearer, is_problem
+from harness.client import Client
 from harness.wait import until
 
 PLACES = 64  # of one listener
@@ -63,6 +64,60 @@ def test_who_does_not_read_locks_nobody_out(start, tmp_path, first, requests):
     finally:
         for client in held:
             client.close()
+
+
+OF_PAGE = b"GET /ui/app.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+STRANGE = b"GET /v1/routes HTTP/1.1\r\nHost: localhost\r\nVia: 1.1 x\r\n\r\n"
+BEGUN = b"GET /v1/routes HTTP/1.1\r\n"
+
+
+def flood(place, request, n=2 * PLACES):
+    """Connections from 127.0.0.1 that send this much and wait."""
+    clients = []
+    for _ in range(n):
+        client = socket.create_connection(place, timeout=30)
+        clients.append(client)
+        client.sendall(request)
+    return clients
+
+
+def open_at(start):
+    """A TCP address for operators, who have a token."""
+    return addresses(start(f"admin: {{listen: 127.0.0.1:0, token: {TOKEN}}}\n"
+                           "routes: [{respond: {status: 204}}]\n"))[0]
+
+
+@pytest.mark.parametrize("request_sent", [
+    pytest.param(b"", id="silent"), pytest.param(BEGUN, id="half a head"),
+    pytest.param(STRANGE, id="not let in"), pytest.param(OF_PAGE, id="page"),
+    pytest.param(OF_PAGE * 200, id="page, not read"),
+])
+@pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
+def test_an_operator_who_was_let_in_stays_in_a_flood(start, request_sent, source):
+    place = open_at(start)
+    with Client(place, source) as operator:
+        assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+        clients = flood(place, request_sent)
+        try:
+            assert Admin(place).ask("GET", "/healthz").status == 200, "the flood is seen"
+            assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+        finally:
+            for client in clients:
+                client.close()
+
+
+@pytest.mark.parametrize("request_sent", [
+    pytest.param(b"", id="silent"), pytest.param(OF_PAGE * 200, id="page, not read")])
+def test_a_newcomer_outlives_the_flood_of_another_address(start, request_sent):
+    place = open_at(start)
+    before = flood(place, request_sent, PLACES)
+    with Client(place, "127.0.0.2") as operator:
+        clients = before + flood(place, request_sent)
+        try:
+            assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+        finally:
+            for client in clients:
+                client.close()
 
 
 def test_answers_that_nobody_reads_take_bounded_memory(start, tmp_path):
