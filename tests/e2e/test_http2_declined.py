@@ -274,3 +274,45 @@ def test_what_the_server_has_begun_with_is_not_sent_again(start, start_http2_ser
             assert (client.read() if answer.status == 103 else answer).status == 502, path
         assert len(server.requests) == n
     assert buffered_bytes(proxy) == 0
+
+
+EJECT = ", eject: {failures: 1, for: 1m}, retries: 0"
+
+
+def take(n):
+    """Of each connection the first @n requests are answered, and the last of them is named at once."""
+    def behave(peer, request):
+        last = sorted(peer.requests)[:n][-1] if n > 0 else 0
+        if len(peer.requests) == max(n, 1):
+            peer.send(GoAwayFrame(0, last_stream_id=last))
+        if request.stream <= last:
+            peer.answer(request.stream, b"done")
+
+    return behave
+
+
+def test_goaway_on_a_new_connection_is_no_failure_and_no_retry(start, start_http2_server):
+    server = start_http2_server(lambda peer, request: (take(0) if peer.number <= 3 else take(100))(peer, request))
+    proxy = start(policy(server.url, more=EJECT))
+    assert proxy.ask("POST", "/", body=b"abc").body == b"done"
+    assert len(server.peers) == 4 and len(server.requests) == 4
+    assert "server is down" not in proxy.log_at_end()
+
+
+def test_many_requests_on_new_connections_that_end_soon_are_all_answered(start, start_http2_server):
+    server = start_http2_server(take(8))
+    proxy = start(policy(server.url, more=EJECT))
+    with Http2Client(proxy.address) as client:
+        streams = [client.begin(path=f"/{i}", method="POST") for i in range(30)]
+        assert [client.answer(stream).body for stream in streams] == [b"done"] * 30
+    assert "server is down" not in proxy.log_at_end()
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_server_that_always_declines_is_given_up(start, start_http2_server, retries):
+    """No failure of it either: it has done nothing, and says so."""
+    server = start_http2_server(take(0))
+    proxy = start(policy(server.url, more=EJECT.replace("retries: 0", f"retries: {retries}")))
+    assert proxy.ask("POST", "/", body=b"abc").status == 502
+    assert len(server.peers) == len(server.requests) == 5 + retries
+    assert "server is down" not in proxy.log_at_end()

@@ -25,6 +25,7 @@
 enum {
     OFFER_BYTES = 512,
     CONNECT_TIMEOUTS_MAX = 3, /* per request: a client does not wait for 256 dead servers */
+    DECLINES_MAX = 4,         /* per request, beyond its retries: a server may decline all */
 };
 
 static const char UNREACHABLE[] = "the upstream cannot be reached";
@@ -451,6 +452,26 @@ static bool was_refused_unread(const struct exchange *exchange)
            exchange->response.status / 100 == 4 && exchange->request.body != BODY_NONE;
 }
 
+/* Whether the attempt that ended with @loss says nothing of its server, so that it costs none of
+ * the request's retries. One that is suspect, or was one of too many, is sent once more, on a
+ * connection of its client's own. */
+static bool is_free(struct upstream_choice *choice, enum upstream_loss loss)
+{
+    switch (loss) {
+    case LOSS_SUSPECT:
+        return !choice->fresh;
+    case LOSS_CROWDED:
+        return true;
+    case LOSS_DECLINED:
+        return choice->n_declined++ < DECLINES_MAX;
+    case LOSS_PLAIN:
+    case LOSS_SHARED:
+    case LOSS_REFUSED:
+        break;
+    }
+    return false;
+}
+
 void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -481,9 +502,7 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_fail_refused(exchange, REFUSED);
         return;
     }
-    /* One that is suspect, or was one of too many, is sent once more, on a connection of its
-     * client's own. */
-    was_kept = was_kept || (loss == LOSS_SUSPECT && !choice->fresh) || loss == LOSS_CROWDED;
+    was_kept = was_kept || is_free(choice, loss);
     choice->is_alone = choice->is_alone || loss == LOSS_CROWDED;
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries) ||
@@ -493,7 +512,7 @@ void exchange_on_lost(struct upstream_user *user)
     }
     /* A server that has declined it may take it on another connection. */
     choice->n_deaths += !was_kept;
-    if (was_kept || exchange->upstream->is_declined) {
+    if (was_kept || loss == LOSS_DECLINED || exchange->upstream->is_declined) {
         choice->stale = exchange->server;
         choice->fresh = true;
     }

@@ -626,6 +626,14 @@ static bool is_unprocessed(const struct upstream *upstream)
     return http2_stream_is_unprocessed(&stream->stream);
 }
 
+/* Servers end connections in order, after a number of requests or to stop. */
+static bool is_declined_in_order(const struct upstream_stream *stream)
+{
+    const struct http2_session *session = upstream_http2_of(stream)->session;
+    return session != NULL && http2_session_goaway(session) == HTTP2_GOAWAY_FINE &&
+           http2_stream_is_unprocessed(&stream->stream) && !stream->stream.has_heads;
+}
+
 static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
 {
     const struct upstream_stream *stream = upstream_stream_of(upstream);
@@ -635,6 +643,9 @@ static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
     }
     if (http2_stream_is_refused(&stream->stream) && !stream->stream.has_answer) {
         return upstream_sharing_is_crowded(stream) ? LOSS_CROWDED : LOSS_REFUSED;
+    }
+    if (is_declined_in_order(stream)) {
+        return LOSS_DECLINED;
     }
     const bool has_failed = http2->has_failed;
     http2->has_failed = has_failed || (is_counted && http2->is_ending);

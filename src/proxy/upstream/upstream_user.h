@@ -30,11 +30,12 @@ struct upstream_request {
 
 /* How a request was lost. */
 enum upstream_loss {
-    LOSS_PLAIN,   /* its connection ended or broke */
-    LOSS_SHARED,  /* the same, and another request has told so */
-    LOSS_SUSPECT, /* the same, and it may have been the cause */
-    LOSS_REFUSED, /* the server ended it for what it says */
-    LOSS_CROWDED, /* the same, or for the others on its connection */
+    LOSS_PLAIN,    /* its connection ended or broke */
+    LOSS_SHARED,   /* the same, and another request has told so */
+    LOSS_SUSPECT,  /* the same, and it may have been the cause */
+    LOSS_REFUSED,  /* the server ended it for what it says */
+    LOSS_CROWDED,  /* the same, or for the others on its connection */
+    LOSS_DECLINED, /* the server ends its connection in order, and did nothing for it */
 };
 
 /* The events that a connection reports to its user: the mirror of struct client_ops. After an event
