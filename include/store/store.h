@@ -36,6 +36,7 @@ enum settlement_kind {
 struct settlement {
     const struct limit *limit;
     struct span key;
+    const struct address *client; /* the decision's; NULL: not known, as ADDRESS_NONE */
     enum settlement_kind kind;
     int64_t delta; /* units; SETTLE_COST alone */
     uint64_t charged_at_us;

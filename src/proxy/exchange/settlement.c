@@ -82,6 +82,7 @@ static struct settlement settlement_of(const struct admission *admission, size_t
         .kind = kind,
         .limit = charge->limit,
         .key = charge->key,
+        .client = &admission->decision.client,
         .slot = charge->slot,
         .charged_at_us = charge->charged_at_us,
         .overflowed = charge->overflowed,

@@ -345,6 +345,7 @@ static void give_back(struct batch *batch)
             settlements[n++] = (struct settlement){
                 .limit = charge->limit,
                 .key = charge->key,
+                .client = &batch->call.client,
                 .kind = SETTLE_COST,
                 .delta = -(int64_t)charge->cost * batch->n_returned[k],
                 .charged_at_us = charge->charged_at_us,

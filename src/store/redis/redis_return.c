@@ -40,6 +40,7 @@ struct redis_return *redis_return_new(struct redis_ticket *ticket)
     decision_init(&returned->decision, returned->charges, n);
     returned->decision.returned = decision->returned;
     returned->decision.n_frames = 0;
+    returned->decision.client = decision->client;
     char *key = (char *)&returned->charges[n];
     for (size_t i = 0; i < n; i++) {
         const struct charge *charge = &decision->charges[i];
@@ -75,6 +76,7 @@ void redis_return_end(struct redis_return *returned, const struct redis_reply *r
             settlements[n++] = (struct settlement){
                 .limit = charge->limit,
                 .key = charge->key,
+                .client = &returned->decision.client,
                 .kind = SETTLE_COST,
                 .delta = -(int64_t)charge->cost,
                 .charged_at_us = charge->charged_at_us,

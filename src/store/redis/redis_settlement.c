@@ -3,8 +3,9 @@
  * earlier one.
  *
  * NOSCRIPT ─► EVAL, once, ahead of those that wait. A message that cannot be sent or gets no reply,
- * or that finds too many waiting ─► lost, and its charges stay. When the link is lost, so are all
- * that wait. Not logged: the decision path on the same link reports the same fault.
+ * or that finds too many waiting, in all or of its client ─► lost, and its charges stay. When the
+ * link is lost, so are all that wait. Not logged: the decision path on the same link reports the
+ * same fault.
  *
  * Most are in flight as REDIS_SETTLEMENTS_FREE and decisions together, so a decision has no more
  * than that before it. */
@@ -25,6 +26,7 @@ struct redis_settlement {
     struct redis_request request;
     bool was_eval;          /* sent with the script */
     struct redis_tail tail; /* points into bytes */
+    struct address client;  /* ADDRESS_NONE: not known */
     unsigned n_requests;    /* whose settlements it has */
     struct list node;       /* in one of the queue's lists */
     struct list in_bucket;  /* and in one of its buckets, if it takes others along */
@@ -154,6 +156,20 @@ static bool is_room(const struct redis_store *store)
     return store->n_requests < REDIS_SETTLEMENTS_FREE + store->tickets.n_taken;
 }
 
+/* Where those of the client of @message are counted in @list. NULL: nowhere. */
+static unsigned *share_of(const struct redis_settlement_queue *queue,
+                          struct redis_settlement_list *list,
+                          const struct redis_settlement *message)
+{
+    if (message->client.family == ADDRESS_NONE) {
+        return NULL;
+    }
+    const struct address client = address_of_client(&message->client);
+    const struct hash128 hash =
+        hash_table(&queue->key, span_of((const char *)&client, sizeof(client)));
+    return &list->n_of_share[hash.low % REDIS_SETTLEMENT_SHARES];
+}
+
 static void wait_for_room(struct redis_store *store, struct redis_settlement *message)
 {
     struct redis_settlement_queue *queue = &store->settlements;
@@ -167,13 +183,18 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
         }
         list_push_front(bucket, &message->in_bucket);
     }
-    if (list->n == REDIS_PENDING_MAX) {
+    unsigned *share = share_of(queue, list, message);
+    const size_t n_free = REDIS_PENDING_MAX - list->n;
+    if (n_free == 0 || (share != NULL && *share >= n_free)) {
         list_remove(&message->in_bucket);
         lose(&message->request);
         return;
     }
     list_push_back(&list->messages, &message->node);
     list->n++;
+    if (share != NULL) {
+        (*share)++;
+    }
 }
 
 /* Slots mostly: a client can have any number of corrections, and no more releases than slots. */
@@ -188,6 +209,10 @@ static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
     list_remove(&message->node);
     list_remove(&message->in_bucket);
     list->n--;
+    unsigned *share = share_of(queue, list, message);
+    if (share != NULL) {
+        (*share)--;
+    }
     return message;
 }
 
@@ -206,9 +231,9 @@ void redis_settlements_send_waiting(struct redis_store *store)
 void redis_settlement_queue_init(struct redis_settlement_queue *queue)
 {
     queue->key = hash_key_new();
-    queue->slots.n = 0;
+    queue->slots = (struct redis_settlement_list){.n = 0};
     queue->n_sent = 0;
-    queue->corrections.n = 0;
+    queue->corrections = (struct redis_settlement_list){.n = 0};
     list_init(&queue->slots.messages);
     list_init(&queue->corrections.messages);
     for (size_t i = 0; i < REDIS_SETTLEMENT_BUCKETS; i++) {
@@ -250,6 +275,9 @@ struct redis_settlement *redis_settlement_write(struct redis_store *store,
         };
         list_init(&message->node);
         list_init(&message->in_bucket);
+        if (settlements[0].client != NULL) {
+            message->client = *settlements[0].client;
+        }
         memcpy(message->bytes, tail.wire.data, tail.wire.len);
         memcpy(message->delta_at, delta_at, n * sizeof(delta_at[0]));
     }

@@ -20,11 +20,15 @@ struct redis_store;
 enum {
     REDIS_SETTLEMENTS_FREE = 16, /* in flight, beside as many as decisions are */
     REDIS_SETTLEMENT_BUCKETS = 1024,
+    REDIS_SETTLEMENT_SHARES = 1024,
 };
 
 struct redis_settlement_list {
     struct list messages; /* struct redis_settlement, the oldest first */
     size_t n;
+    /* Of these by the hash of their client, which may have as many as there are free places. Two
+     * clients with the same hash share that. */
+    unsigned n_of_share[REDIS_SETTLEMENT_SHARES];
 };
 
 /* The messages of one link that wait. While there are any, requests are in flight, whose replies

@@ -101,6 +101,7 @@ static void abandon(struct redis_ticket *ticket)
             releases[n++] = (struct settlement){
                 .limit = charge->limit,
                 .key = charge->key,
+                .client = &decision->client,
                 .kind = SETTLE_RELEASE,
                 .slot = charge->slot,
             };

@@ -127,6 +127,7 @@ static void give_back(struct redis_cluster_ticket *ticket, bool is_denied)
                 settlements[n++] = (struct settlement){
                     .limit = charge->limit,
                     .key = charge->key,
+                    .client = &decision->client,
                     .kind = has_slots ? SETTLE_RELEASE : SETTLE_COST,
                     .delta = has_slots ? 0 : -(int64_t)charge->cost,
                     .charged_at_us = charge->charged_at_us,

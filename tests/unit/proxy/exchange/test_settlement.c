@@ -82,6 +82,7 @@ START_TEST(answers_that_a_limit_does_not_count_are_given_back)
     ck_assert_int_eq(reported[0].delta, -10);
     ck_assert_uint_eq(reported[0].charged_at_us, 77);
     ck_assert_int_eq(reported[0].source, DECISION_REDIS);
+    ck_assert_ptr_eq(reported[0].client, &admission.decision.client);
 }
 END_TEST
 

@@ -161,10 +161,12 @@ START_TEST(what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged)
 }
 END_TEST
 
-/* Corrects the charge of @question by @delta, as if it had been made @later_us later. */
-static void correct(const struct question *question, int64_t delta, uint64_t later_us)
+/* Corrects the charge of @question by @delta, as if it had been made @later_us later, for @of. */
+static void correct_of(const struct question *question, int64_t delta, uint64_t later_us,
+                       const struct address *of)
 {
     const struct settlement settlement = {
+        .client = of,
         .limit = question->charges[0].limit,
         .key = question->charges[0].key,
         .kind = SETTLE_COST,
@@ -175,9 +177,15 @@ static void correct(const struct question *question, int64_t delta, uint64_t lat
     store_settle(client.store, &settlement, 1);
 }
 
-static void release(const struct question *question)
+static void correct(const struct question *question, int64_t delta, uint64_t later_us)
+{
+    correct_of(question, delta, later_us, NULL);
+}
+
+static void release_of(const struct question *question, const struct address *of)
 {
     const struct settlement settlement = {
+        .client = of,
         .limit = question->charges[1].limit,
         .key = question->charges[1].key,
         .kind = SETTLE_RELEASE,
@@ -185,6 +193,11 @@ static void release(const struct question *question)
         .source = DECISION_REDIS,
     };
     store_settle(client.store, &settlement, 1);
+}
+
+static void release(const struct question *question)
+{
+    release_of(question, NULL);
 }
 
 static void await_settled(void)
@@ -345,6 +358,52 @@ START_TEST(no_more_than_a_bound_wait)
         correct(&question, 1, 10000 + i);
     }
     ck_assert_uint_eq(count().n_settlements_lost, 7);
+    redis_server_resume(&server);
+}
+END_TEST
+
+static struct address address_at(const char *text)
+{
+    struct address address;
+    ck_assert(address_parse(span_of_text(text), &address));
+    return address;
+}
+
+START_TEST(a_client_leaves_places_to_others)
+{
+    const struct address greedy[] = {address_at("2001:db8::1"), address_at("2001:db8:0:1::1")};
+    const struct address other = address_at("192.0.2.1");
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < REDIS_PENDING_MAX; i++) {
+        correct_of(&question, 1, 10000 + i, &greedy[i % 2]);
+    }
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_PENDING_MAX / 2);
+    for (uint64_t i = 0; i < REDIS_PENDING_MAX / 4; i++) {
+        correct_of(&question, 1, 100 * 1000 + i, &other);
+    }
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_PENDING_MAX / 2);
+    redis_server_resume(&server);
+    while (count().n_settlements < REDIS_SETTLEMENTS_FREE + REDIS_PENDING_MAX / 4) {
+        redis_client_iterate(&client);
+    }
+    correct_of(&question, 1, 200 * 1000, &greedy[0]); /* places are free again */
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_PENDING_MAX / 2);
+}
+END_TEST
+
+START_TEST(a_client_leaves_places_to_the_slots_of_others)
+{
+    const struct address greedy = address_at("192.0.2.2");
+    const struct address other = address_at("192.0.2.1");
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < REDIS_PENDING_MAX; i++) {
+        release_of(&question, &greedy);
+    }
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_PENDING_MAX / 2);
+    release_of(&question, &other);
+    ck_assert_uint_eq(count().n_settlements_lost, REDIS_PENDING_MAX / 2);
     redis_server_resume(&server);
 }
 END_TEST
@@ -543,6 +602,8 @@ int main(void)
     tcase_add_test(tcase, flushed_scripts_are_sent_again_also_with_those_that_wait);
     tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
     tcase_add_test(tcase, no_more_than_a_bound_wait);
+    tcase_add_test(tcase, a_client_leaves_places_to_others);
+    tcase_add_test(tcase, a_client_leaves_places_to_the_slots_of_others);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
     tcase_add_test(tcase, charges_that_the_caller_names_are_given_back_by_a_cancelled_decision);
     tcase_add_test(tcase, a_denied_decision_that_is_cancelled_gives_no_charge_back);
