@@ -31,11 +31,19 @@ bool grpc_is_type(struct span media_type);
  * compare the start alone run such a call. */
 bool grpc_is_like_type(struct span media_type);
 
-/* Whether the request is a gRPC call, by its only Content-Type. */
-bool grpc_is_call(const struct head *request);
+/* Whether the request is a gRPC call, or the response to one, by its only Content-Type. */
+bool grpc_is_call(const struct head *head);
+
+/* The HTTP status that @response stands for: of an answer of gRPC that ends with its head, and so
+ * has a grpc-status there, that of it. */
+uint16_t grpc_answer_status(const struct head *response);
 
 /* The status of a call that an HTTP status from 400 on ends. */
 enum grpc_status grpc_status_of(uint16_t http_status);
+
+/* The HTTP status for @grpc_status, 500 for what is none:
+ * https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto */
+uint16_t grpc_http_status(unsigned grpc_status);
 
 /* The value of the field grpc-status among @fields: 0 to 16, or GRPC_UNKNOWN for any other value.
  * GRPC_NONE: there is no such field. */

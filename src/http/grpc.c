@@ -20,9 +20,9 @@ bool grpc_is_like_type(struct span media_type)
            !starts_with(media_type, SPAN("application/grpc-web"));
 }
 
-bool grpc_is_call(const struct head *request)
+bool grpc_is_call(const struct head *head)
 {
-    return grpc_is_type(head_find_only(request, SPAN("content-type")));
+    return grpc_is_type(head_find_only(head, SPAN("content-type")));
 }
 
 enum grpc_status grpc_status_of(uint16_t http_status)
@@ -52,6 +52,14 @@ enum grpc_status grpc_status_of(uint16_t http_status)
     default:
         return GRPC_UNKNOWN;
     }
+}
+
+uint16_t grpc_http_status(unsigned grpc_status)
+{
+    static const uint16_t STATUSES[GRPC_STATUSES] = {
+        200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401,
+    };
+    return grpc_status < GRPC_STATUSES ? STATUSES[grpc_status] : 500;
 }
 
 enum { PREFIX_BYTES = 5 };
@@ -97,6 +105,15 @@ unsigned grpc_find_status(const struct field *fields, size_t n_fields)
         }
     }
     return GRPC_NONE;
+}
+
+uint16_t grpc_answer_status(const struct head *response)
+{
+    if (response->status != 200 || !grpc_is_call(response)) {
+        return response->status;
+    }
+    const unsigned status = grpc_find_status(response->fields, response->n_fields);
+    return status == GRPC_NONE ? response->status : grpc_http_status(status);
 }
 
 bool grpc_is_binary(struct span name)

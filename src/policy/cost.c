@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "http/grpc.h"
 #include "policy/answer_set.h"
 
 /* The field named @name. NULL: there is none, or it occurs with different values. */
@@ -82,7 +83,7 @@ bool cost_of_response(const struct cost_spec *cost, const struct head *head, uin
         *units = (uint32_t)reported;
         return true;
     }
-    if (answer_is_gateway_error(head->status)) {
+    if (answer_is_gateway_error(grpc_answer_status(head))) {
         *units = cost->max;
         return true;
     }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "http/grpc.h"
+
 /* Names by which programs tell of requests: sluice's own, nginx's variables, Caddy, Traefik, and
  * what people use. Of several for one part the first counts. */
 static const struct {
@@ -248,6 +250,13 @@ static bool is_grpc(struct span value)
     return true;
 }
 
+/* The status that @value is; GRPC_NONE: it is none. */
+static unsigned grpc_status(struct span value)
+{
+    uint64_t status = 0;
+    return span_to_u64(value, GRPC_STATUSES - 1, &status) ? (unsigned)status : GRPC_NONE;
+}
+
 static void read_connection(const struct log_values *values, struct log_line *out)
 {
     out->is_https = is_https(values->values[LOG_SCHEME]);
@@ -281,6 +290,7 @@ bool log_values_read(const struct log_values *values, struct log_clock *clock, s
     out->status = log_status_read(values->values[LOG_STATUS]);
     out->cost = values->values[LOG_COST];
     out->is_grpc = is_grpc(values->values[LOG_GRPC]);
+    out->grpc_status = (uint8_t)grpc_status(values->values[LOG_GRPC]);
     read_connection(values, out);
     memcpy(out->headers, &values->values[LOG_HEADER], sizeof(out->headers));
     for (size_t i = 0; i < LOG_PARTS; i++) {

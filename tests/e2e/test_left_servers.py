@@ -358,9 +358,25 @@ def test_an_answer_that_never_ends_holds_the_slot_for_no_longer_than_a_head(star
     until(lambda: not upstream.open_peers(), "the server to learn of it")
 
 
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+LONG = b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + bytes(1_500_000)
+
+
+@pytest.mark.parametrize("beginning, leave", [
+    (EVENTS, close_after_the_head), (EVENTS, reset), (LONG, close_after_the_head), (STREAMS["length"], read_head),
+], ids=["events", "events_unseen", "long", "head"])
+def test_an_upstream_may_say_that_its_handlers_work_on(start, start_upstream, works, beginning, leave):
+    server = works(beginning)
+    upstream = start_upstream(server)
+    proxy = start(policy(upstream, response="2s", upstream_rest=", hold_slots: true"))
+    sent = message.request("HEAD" if leave is read_head else "GET", "/work")
+    assert attack(proxy, upstream, sent, leave, n=4) == SLOTS
+    assert server.most_running == SLOTS and free(proxy) == 0
+    wait_for_free(proxy, SLOTS)
+
+
 def test_who_leaves_a_stream_of_events_frees_its_slot_at_once(start, start_upstream, works):
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    upstream = start_upstream(works(head))
+    upstream = start_upstream(works(EVENTS))
     proxy = start(policy(upstream))
     client = proxy.send(message.request("GET", "/work"))
     assert client.reader.head().startswith(b"HTTP/1.1 200")
@@ -709,8 +725,9 @@ def test_bytes_of_a_body_that_wait_for_the_server_are_dropped(start, http2_serve
     wait_for_free(proxy, SLOTS)
 
 
-def test_a_call_that_is_being_answered_is_cancelled_at_once(start, http2_server):
-    proxy = start(policy2(http2_server))
+@pytest.mark.parametrize("hold_slots", [False, True])
+def test_a_call_that_is_being_answered_is_cancelled_at_once(start, http2_server, hold_slots):
+    proxy = start(policy2(http2_server, response="2s", upstream_rest=", hold_slots: true" if hold_slots else ""))
     with Http2Client(proxy.address) as client:
         stream = client.begin(path="/work", method="POST", ends=False, more=GRPC)
         client.data(stream, CALL, ends=True)
@@ -720,7 +737,34 @@ def test_a_call_that_is_being_answered_is_cancelled_at_once(start, http2_server)
         client.read_until(lambda: client.answer_of(stream).heads)
         client.reset(stream)
         until(lambda: request.reset == "CANCEL", "the call to be cancelled")
+        if hold_slots:
+            assert free(proxy) == SLOTS - 1
         wait_for_free(proxy, SLOTS)
+
+
+@pytest.mark.parametrize("status, keeps", [("14", True), ("4", True), ("13", False), ("16", False)])
+def test_an_error_that_a_gateway_may_have_made_does_not_free_the_slot_of_a_call(start, http2_server, status, keeps):
+    proxy = start(policy2(http2_server, response="2s"))
+    with Http2Client(proxy.address) as client:
+        stream = client.begin(path="/work", method="POST", ends=False, more=GRPC)
+        client.data(stream, CALL, ends=True)
+        http2_server.wait_for(1)
+        request = http2_server.last
+        request.peer.head(request.stream, fields=[*GRPC[:1], ("grpc-status", status)], ends=True)
+        client.read_until(lambda: client.answer_of(stream).is_ended)
+        if keeps:
+            assert free(proxy) == SLOTS - 1
+        wait_for_free(proxy, SLOTS)
+
+
+def test_a_head_behind_http2_may_hold_its_slot(start, http2_server):
+    proxy = start(policy2(http2_server, response="2s", upstream_rest=", hold_slots: true"))
+    client = proxy.send(message.request("HEAD", "/work"))
+    http2_server.wait_for(1)
+    request = http2_server.last
+    request.peer.head(request.stream, 200, ends=True)
+    assert client.read("HEAD").status == 200 and free(proxy) == SLOTS - 1
+    wait_for_free(proxy, SLOTS)
 
 
 def test_a_call_without_slots_is_cancelled_at_once(start, http2_server):

@@ -175,6 +175,17 @@ routes:
     assert report["policy"]["notes"] == []
 
 
+def test_a_call_of_grpc_is_judged_by_its_own_status(replay):
+    policy = HEAD + """
+limits: {failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, charge_on: [401]}}
+routes: [{name: login, match: {path: /s/login, grpc: true}, limits: [failures], upstream: api}]
+"""
+    calls = [json.dumps({"time": START + i, "remote_addr": "192.0.2.1", "request_method": "POST",
+                         "request_uri": "/s/login", "status": 200, "grpc": status, "request_time": 0.5})
+             for i, status in enumerate(["0", "16", "5", "16", "0", "0"])]
+    assert limit(replay(policy, calls), "failures")["denied"] == 2
+
+
 def bans(top="", limit_has="", ban_has="", rate="2/hour", after="3/minute"):
     """A policy whose limit bans."""
     ban = f"{{after: {after}, for: 1m, factor: 4, max: 10m, forget: 1h, {ban_has}}}"

@@ -11,7 +11,9 @@
  * connection has ended, when more than ABANDONED_BYTES_MAX of a body have come, or when
  * timeout.response has passed since the client left; without slots, behind the head. The server is
  * not informed that the client has left: many servers close the connection then and work on, and
- * by HTTP/2 nothing would tell when they have ended a request that was reset.
+ * by HTTP/2 nothing would tell when they have ended a request that was reset. Of streams that
+ * nobody reads it is informed, and their slots are released, unless hold_slots of the upstream says
+ * that its handlers work on.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
@@ -37,6 +39,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/grpc.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
@@ -54,6 +57,7 @@ struct abandoned_request {
     struct address client;
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
+    bool holds_slots;             /* hold_slots of the upstream */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
@@ -191,6 +195,14 @@ static bool tells_end(const struct head *response, bool is_cut)
            !(is_cut && response->status >= 400);
 }
 
+/* Whether @user was answered a HEAD behind which its handler may make a body. */
+static bool may_outlive_head(const struct upstream_user *user)
+{
+    const struct head *response = user->response;
+    return user->is_head_request && response->status != 204 && response->status != 304 &&
+           (response->content_length > 0 || !response->has_content_length);
+}
+
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
 static void on_nothing(struct upstream_user *user)
 {
@@ -213,11 +225,22 @@ static bool on_switch(struct upstream_user *user)
     return read_to_close(abandoned);
 }
 
+/* What comes is a stream, or too much to read: the server learns that nobody reads it. */
+static void leave_stream(struct abandoned_request *abandoned)
+{
+    if (abandoned->holds_slots) {
+        keep_slots(abandoned);
+    } else {
+        end(abandoned);
+    }
+}
+
 static bool on_head(struct upstream_user *user)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
-    if (!tells_end(response, abandoned->is_cut)) {
+    if (!tells_end(response, abandoned->is_cut) ||
+        answer_is_gateway_error(grpc_answer_status(response))) {
         if (response->body != BODY_UNTIL_CLOSE) { /* Node's own; a handler's may say a cost */
             settle_cost(abandoned, response);
         }
@@ -225,11 +248,18 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
+    if (abandoned->holds_slots && may_outlive_head(user)) {
+        keep_slots(abandoned);
+        return false;
+    }
     if (upstream_may_go_on(abandoned->upstream)) {
         return read_to_close(abandoned);
     }
-    if (response->body == BODY_NONE || exchange_is_event_stream(response) ||
-        !admission_has_slots(&abandoned->admission)) {
+    if (response->body != BODY_NONE && exchange_is_event_stream(response)) {
+        leave_stream(abandoned);
+        return false;
+    }
+    if (response->body == BODY_NONE || !admission_has_slots(&abandoned->admission)) {
         end(abandoned);
         return false;
     }
@@ -251,8 +281,12 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
         lose(abandoned);
         return false;
     }
-    if (last || abandoned->body_bytes > ABANDONED_BYTES_MAX) {
+    if (last) {
         end(abandoned);
+        return false;
+    }
+    if (abandoned->body_bytes > ABANDONED_BYTES_MAX) {
+        leave_stream(abandoned);
         return false;
     }
     return true;
@@ -320,11 +354,33 @@ static bool is_cut(const struct exchange *exchange)
            (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
 }
 
+/* Whether an answer of gRPC is an error that a gateway may have made. */
+static bool is_grpc_gateway_error(const struct exchange *exchange)
+{
+    return exchange->is_grpc_answer &&
+           answer_is_gateway_error(grpc_http_status(exchange->grpc_status));
+}
+
+/* Whether the client has left what is answered piece by piece. Servers are told at once, but their
+ * handlers may go on. */
+static bool is_stream_left(const struct exchange *exchange)
+{
+    return (exchange->is_event_stream || exchange->is_call_answered) &&
+           exchange->end == ANSWER_CLIENT_LEFT;
+}
+
+static bool holds_slots(const struct exchange *exchange)
+{
+    return exchange->evaluation.route->upstream->hold_slots;
+}
+
 /* Whether the server has begun an answer that does not tell the end of its handler. */
 static bool hides_end(const struct exchange *exchange)
 {
     return (exchange->is_response_started || exchange->is_head_pending) &&
-           !tells_end(&exchange->response, is_cut(exchange));
+           (!tells_end(&exchange->response, is_cut(exchange)) || is_grpc_gateway_error(exchange) ||
+            (holds_slots(exchange) &&
+             (is_stream_left(exchange) || may_outlive_head(&exchange->upstream_user))));
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
@@ -453,6 +509,7 @@ bool abandoned_request_take(struct exchange *exchange)
     }
     abandoned->config = exchange_config_acquire(exchange->config);
     abandoned->cost = cost;
+    abandoned->holds_slots = holds_slots(exchange);
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
     timeout_init(&abandoned->timeout, on_timeout);

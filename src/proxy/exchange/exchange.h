@@ -76,8 +76,7 @@ struct exchange {
     bool is_cost_reported;  /* by the response, where the route takes the cost from it */
     uint32_t reported_cost; /* units */
     uint8_t request_id[16]; /* random; sent as X-Request-ID unless a trusted proxy brought one */
-    struct span client_request_id; /* from a trusted proxy; empty: none is passed on */
-
+    struct span client_request_id;      /* from a trusted proxy; empty: none is passed on */
     struct upstream_user upstream_user; /* of the connection */
     struct upstream *upstream;          /* NULL: none */
     struct upstream_server *server;
@@ -98,6 +97,8 @@ struct exchange {
     bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
     bool is_event_stream;           /* the answer may be silent for long */
+    bool is_grpc_answer;            /* the server's; over HTTP/1.1 to the client as well */
+    uint8_t grpc_status;            /* with is_grpc_answer; GRPC_NONE: not told */
     bool has_client_ended;          /* its side: it may still read, or be gone */
     bool is_upgrade_offered;        /* the request offers the server a switch of protocols */
     bool has_upstream_ended;        /* its side of the tunnel */
@@ -179,7 +180,6 @@ void exchange_on_client_gone(struct exchange *exchange);
 /* The client has ended its side, and may still read. An exchange that is held, is queued or
  * streams events is cut, since its client may have left. */
 void exchange_on_client_ended(struct exchange *exchange);
-
 /* Some, or all, of the bytes that send() blocked on have gone out. */
 void exchange_on_client_progress(struct exchange *exchange);
 void exchange_on_client_drained(struct exchange *exchange);

@@ -217,19 +217,35 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
 
 /* --- the end --- */
 
-/* Whether the server's answer is an error that it, or a gateway, may give while others work. */
+/* The status of the answer that the client was sent. Of an answer of gRPC it is the one that its
+ * grpc-status stands for, as far as that has come. */
+static uint16_t answer_status(const struct exchange *exchange)
+{
+    if (UNLIKELY(exchange->is_grpc_answer) && exchange->grpc_status != GRPC_NONE) {
+        return grpc_http_status(exchange->grpc_status);
+    }
+    return exchange->out.status;
+}
+
+/* Whether the server's answer is an error that it, or a gateway, may give while others work; or
+ * one of gRPC that has not told how it ended. */
 static bool is_doubtful(const struct exchange *exchange)
 {
-    const uint16_t status = exchange->response.status;
-    return status >= 400 && exchange->has_upstream_answered && exchange->is_response_started &&
-           (answer_is_gateway_error(status) ||
-            answer_refuses_body(status, !exchange->is_request_sent));
+    if (!exchange->has_upstream_answered || !exchange->is_response_started) {
+        return false;
+    }
+    const uint16_t status =
+        exchange->is_grpc_answer ? answer_status(exchange) : exchange->response.status;
+    const bool is_status_missing = exchange->is_grpc_answer && exchange->grpc_status == GRPC_NONE &&
+                                   exchange->end == ANSWER_WHOLE;
+    return is_status_missing || answer_is_gateway_error(status) ||
+           answer_refuses_body(status, !exchange->is_request_sent);
 }
 
 static struct outcome outcome_of(const struct exchange *exchange)
 {
     struct outcome outcome = {
-        .status = exchange->is_response_started ? exchange->out.status : 0,
+        .status = exchange->is_response_started ? answer_status(exchange) : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
         .is_unanswered = !exchange->is_unsent && !exchange->has_server_head,
@@ -329,7 +345,8 @@ static void leave_handler(struct exchange *exchange)
 
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
-    if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->out.status >= 400)) {
+    if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_answer ||
+                 exchange->out.status >= 400)) {
         leave_handler(exchange);
     }
     exchange_enter_state(exchange, EXCHANGE_DONE);

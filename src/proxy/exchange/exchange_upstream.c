@@ -359,10 +359,22 @@ bool exchange_is_event_stream(const struct head *response)
                                                    SPAN("text/event-stream"));
 }
 
-/* Keep the trailers of the answer if the client takes them. Without memory they are dropped. */
+/* An answer of gRPC: its status counts as that of HTTP does, and is in its head or its trailers. */
+static void begin_grpc_answer(struct exchange *exchange)
+{
+    const struct head *response = &exchange->response;
+    exchange->is_grpc_answer = response->status == 200 && grpc_is_call(response);
+    if (exchange->is_grpc_answer) {
+        exchange->grpc_status = (uint8_t)grpc_find_status(response->fields, response->n_fields);
+    }
+}
+
+/* Keep the trailers of the answer if the client takes them, or they tell how a call of gRPC ended.
+ * Without memory they are dropped. */
 static void keep_trailers(struct exchange *exchange)
 {
-    if (exchange->response.body != BODY_CHUNKED || !trailers_are_wanted(&exchange->request) ||
+    if (exchange->response.body != BODY_CHUNKED ||
+        !(exchange->is_grpc_answer || trailers_are_wanted(&exchange->request)) ||
         !trailers_keep_connection(&exchange->response, &exchange->arena)) {
         return;
     }
@@ -374,6 +386,9 @@ static bool on_head(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
     exchange_begin_answer(exchange);
+    if (UNLIKELY(exchange->is_server_http2 || exchange->is_call)) {
+        begin_grpc_answer(exchange);
+    }
     keep_trailers(exchange);
     exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
     if (UNLIKELY(exchange->is_call)) {
@@ -395,6 +410,24 @@ static void on_head_alone(struct upstream_user *user)
     }
 }
 
+static void pass_trailers(struct exchange *exchange)
+{
+    const size_t n_bytes = upstream_trailer_bytes(exchange->upstream);
+    if (exchange->is_grpc_answer) {
+        size_t n = 0;
+        const struct field *fields =
+            trailers_read(span_of(exchange->trailers, n_bytes), &exchange->arena, &n);
+        if (exchange->grpc_status == GRPC_NONE) {
+            exchange->grpc_status = (uint8_t)grpc_find_status(fields, n);
+        }
+        if (!trailers_are_wanted(&exchange->request)) {
+            return;
+        }
+    }
+    exchange->out.trailers =
+        trailers_keep(exchange->trailers, n_bytes, &exchange->response, exchange->evaluation.route);
+}
+
 static bool on_body(struct upstream_user *user, struct span piece, bool last)
 {
     struct exchange *exchange = exchange_of(user);
@@ -402,9 +435,7 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
         return tunnel_on_upstream_piece(exchange, piece, last);
     }
     if (last && exchange->trailers != NULL) {
-        exchange->out.trailers =
-            trailers_keep(exchange->trailers, upstream_trailer_bytes(exchange->upstream),
-                          &exchange->response, exchange->evaluation.route);
+        pass_trailers(exchange);
     }
     return send_piece(exchange, piece, last);
 }

@@ -1,6 +1,7 @@
 #include "http/grpc.h"
 
 #include <check.h>
+#include <limits.h>
 #include <stdlib.h>
 
 START_TEST(the_media_type_of_grpc_is_known)
@@ -39,6 +40,48 @@ START_TEST(two_types_are_none)
     const struct head head = {.fields = fields, .n_fields = 2};
     ck_assert(!grpc_is_call(&head));
     ck_assert(!grpc_is_call(&(struct head){.n_fields = 0}));
+}
+END_TEST
+
+START_TEST(statuses_of_grpc_have_one_of_http)
+{
+    static const uint16_t STATUSES[] = {
+        200, 499, 500, 400, 504, 404, 409, 403, 429, 400, 409, 400, 501, 500, 503, 500, 401, 500,
+    };
+    for (unsigned i = 0; i < ARRAY_LEN(STATUSES); i++) {
+        ck_assert_uint_eq(grpc_http_status(i), STATUSES[i]);
+    }
+    ck_assert_uint_eq(grpc_http_status(UINT_MAX), 500);
+}
+END_TEST
+
+START_TEST(an_answer_that_ends_with_its_head_has_its_status_there)
+{
+    static const struct {
+        const char *type;
+        const char *status; /* NULL: none */
+        uint16_t http, stands_for;
+    } STORIES[] = {
+        {"application/grpc", "14", 200, 503},
+        {"application/grpc+proto", "0", 200, 200},
+        {"application/grpc", "x", 200, 500},
+        {"application/grpc", NULL, 200, 200}, /* its trailers tell */
+        {"application/grpc", "14", 404, 404},
+        {"text/plain", "14", 200, 200},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        struct field fields[] = {
+            {.name = SPAN("content-type"), .value = span_of_text(STORIES[i].type)},
+            {.name = SPAN("grpc-status"),
+             .value = span_of_text(STORIES[i].status == NULL ? "" : STORIES[i].status)},
+        };
+        const struct head head = {
+            .status = STORIES[i].http,
+            .fields = fields,
+            .n_fields = STORIES[i].status == NULL ? 1 : 2,
+        };
+        ck_assert_uint_eq(grpc_answer_status(&head), STORIES[i].stands_for);
+    }
 }
 END_TEST
 
@@ -190,6 +233,8 @@ int main(void)
     TCase *tcase = tcase_create("grpc");
     tcase_add_test(tcase, the_media_type_of_grpc_is_known);
     tcase_add_test(tcase, two_types_are_none);
+    tcase_add_test(tcase, statuses_of_grpc_have_one_of_http);
+    tcase_add_test(tcase, an_answer_that_ends_with_its_head_has_its_status_there);
     tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
     tcase_add_test(tcase, a_status_is_0_to_16);
     tcase_add_test(tcase, binary_fields_are_base64);

@@ -239,6 +239,7 @@ static const char *const WORDS[] = {
     "max_head: 128KiB",
     "max_headers: 7",
     "reuse_after_head: true",
+    "hold_slots: true",
     "request_trailers: true",
     "request_trailers: false",
     "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2']",
