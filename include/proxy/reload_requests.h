@@ -83,6 +83,10 @@ int reload_requests_fd(const struct reload_requests *requests);
 /* An attempt begins. It serves all requests made so far. */
 void reload_requests_begin(struct reload_requests *requests);
 
+/* As if the attempt that has begun had not. False: a request was made for it or since, and it must
+ * end. */
+MUST_USE bool reload_requests_withdraw(struct reload_requests *requests);
+
 /* The attempt has ended. */
 void reload_requests_end(struct reload_requests *requests, const struct reload_outcome *outcome);
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness import message, program
-from harness.admin import Admin, addresses
+from harness.admin import Admin, addresses, bearer
 from harness.ports import free_port
 from harness.reload import reload, text_of, write
 from harness.upstream import answer
@@ -431,6 +431,40 @@ def test_a_file_that_is_touched_all_the_time_does_not_hold_back_another(start, t
     finally:
         stop.set()
         thread.join()
+
+
+def test_files_that_are_touched_and_say_the_same_are_no_reload(start, tmp_path):
+    (included := tmp_path / "included.yaml").write_text("limits: {a: {key: client.ip, rate: 1/s}}\n")
+    include = f"watch: true\ninclude: [{included}]\nadmin: unix:{tmp_path}/admin.sock"
+    proxy = start(respond("one", include))
+    path = proxy.folder / "policy.yaml"
+    for _ in range(3):
+        path.touch()
+        included.touch()
+        time.sleep(0.5)
+        write(proxy, respond("one", include))  # by a rename
+        time.sleep(0.5)
+    assert IN_FORCE not in proxy.stderr() and "limit kept" not in proxy.stderr()
+    assert Admin(str(tmp_path / "admin.sock")).read("/v1/reload")["attempts"] == 0
+    proxy.signal(signal.SIGHUP)
+    until(lambda: proxy.stderr().count(IN_FORCE) == 1, "the reload that was asked for")
+    path.write_text("listen: [")
+    until(lambda: "not reloaded" in proxy.stderr(), "the error to be told")
+    write(proxy, respond("one", include))
+    until(lambda: proxy.stderr().count(IN_FORCE) == 2, "what was right to be read after an error")
+    included.write_text("limits: {a: {key: client.ip, rate: 2/s}}\n")
+    until(lambda: "limit rescaled" in proxy.stderr(), "the change of the included file")
+
+
+def test_a_touched_policy_is_read_where_it_names_the_file_of_a_token(start, tmp_path):
+    (token := tmp_path / "token").write_text("0123456789abcdef\n")
+    admin = f"admin: {{listen: 127.0.0.1:0, token_file: {token}}}"
+    proxy = start(respond("one", f"watch: true\n{admin}"))
+    operators = Admin(addresses(proxy)[0])
+    token.write_text("fedcba9876543210\n")
+    (proxy.folder / "policy.yaml").touch()
+    until(lambda: operators.ask("GET", "/v1/routes", [bearer("fedcba9876543210")]).status == 200,
+          "the other token")
 
 
 MOUNTED = 'msg="an edit that replaces the policy\'s file will not be seen"'

@@ -1,5 +1,7 @@
 /* Happy path: read ─► valid ─► the server switches to it ─► the changes of each limit are logged.
  *
+ * A file that was touched, and says what it said ─► nothing.
+ *
  * Failures: a file that cannot be read, or has errors; an address that cannot be listened on; no
  * memory. The fault and its location are logged, and the former policy stays in force. */
 
@@ -163,13 +165,41 @@ static void keep_text(struct reload *reload, const struct diags *diags)
     }
 }
 
-static struct policy *read_policy(struct reload *reload)
+static bool is_same_text(const struct policy *one, const struct policy *other)
 {
+    bool is_same = one->n_sources == other->n_sources;
+    for (size_t i = 0; is_same && i < one->n_sources; i++) {
+        is_same = span_equals(one->sources[i], other->sources[i]);
+    }
+    return is_same;
+}
+
+/* Whether a reload with @policy, just read, would change nothing. The files of tokens are read
+ * later, and nothing else watches them. */
+static bool is_in_force(const struct reload *reload, const struct policy *policy,
+                        const struct loader_versions *before)
+{
+    const struct admin_section *admin = &policy->admin;
+    return !reload->has_failed && admin->token.path.len == 0 && admin->read_token.path.len == 0 &&
+           reload->files->read.certificates == before->certificates &&
+           is_same_text(policy, reload->now->policy);
+}
+
+/* NULL: the reload has failed; or, if @is_seen, there is nothing to change. */
+static struct policy *read_policy(struct reload *reload, bool is_seen)
+{
+    const struct loader_versions before = reload->files->read;
     struct policy *policy = NULL;
     struct diags diags;
     diags_init(&diags, reload->path);
     const enum status status = loader_load_file_to_serve(reload->path, reload->now->policy,
                                                          reload->files, &policy, &diags);
+    if (status == STATUS_OK && is_seen && is_in_force(reload, policy, &before) &&
+        reload_requests_withdraw(reload->requests)) {
+        policy_free(policy);
+        diags_close(&diags);
+        return NULL;
+    }
     log_diags(&diags);
     keep_text(reload, &diags);
     if (status != STATUS_OK) {
@@ -254,12 +284,12 @@ static bool serve(struct reload *reload, struct policy *policy)
     return true;
 }
 
-bool reload_begin(struct reload *reload, const char *why)
+bool reload_begin(struct reload *reload, const char *why, bool is_seen)
 {
     reload->why = why;
     reload->begun_us = clock_monotonic_us();
     reload_requests_begin(reload->requests);
-    struct policy *policy = read_policy(reload);
+    struct policy *policy = read_policy(reload, is_seen);
     return policy != NULL && serve(reload, policy);
 }
 

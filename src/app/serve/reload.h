@@ -120,8 +120,9 @@ struct reload {
 };
 
 /* Read the policy again, because of @why, and begin to switch to it. No reload may be in progress.
- * False: the reload failed. */
-MUST_USE bool reload_begin(struct reload *reload, const char *why);
+ * False: the reload failed; or, if @is_seen, the files have been seen to change, but say what they
+ * said before: there is none. */
+MUST_USE bool reload_begin(struct reload *reload, const char *why, bool is_seen);
 
 /* Continue the reload in progress. True: it has ended, with success or failure. */
 MUST_USE bool reload_go_on(struct reload *reload);

@@ -128,6 +128,8 @@ static void heed_watch(struct supervisor *supervisor)
     }
 }
 
+static const char FILE_HAS_CHANGED[] = "the file has changed";
+
 static void begin(struct supervisor *supervisor, uint64_t now_us)
 {
     const char *why = supervisor->wanted;
@@ -135,7 +137,7 @@ static void begin(struct supervisor *supervisor, uint64_t now_us)
     supervisor->not_before_us = now_us + APART_US;
     supervisor->loaded = watch_identify(supervisor->reload->path);
     service_report_reloading();
-    supervisor->is_under_way = reload_begin(supervisor->reload, why);
+    supervisor->is_under_way = reload_begin(supervisor->reload, why, why == FILE_HAS_CHANGED);
     supervisor->loaded.named = supervisor->reload->files->read;
     watch_note(&supervisor->watch, &supervisor->loaded);
     if (!supervisor->is_under_way) {
@@ -154,8 +156,8 @@ static void go_on(struct supervisor *supervisor)
     if (!supervisor->is_under_way) { /* one that is under way has read the file itself */
         tenant_file_look(&supervisor->reload->tenant_file, supervisor->reload->now->policy, now_us);
     }
-    if (watch_has_changed(&supervisor->watch, now_us)) {
-        supervisor->wanted = "the file has changed";
+    if (watch_has_changed(&supervisor->watch, now_us) && supervisor->wanted == NULL) {
+        supervisor->wanted = FILE_HAS_CHANGED;
     }
     if (supervisor->wanted != NULL && !supervisor->is_under_way &&
         now_us >= supervisor->not_before_us) {

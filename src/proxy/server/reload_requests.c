@@ -12,6 +12,7 @@
 struct reload_requests {
     pthread_mutex_t lock;                           /* guards what follows, but the fd */
     uint64_t n_begun;                               /* attempts */
+    uint64_t asked;                                 /* the attempt that was asked for last */
     struct reload_report report;                    /* of the latest attempt that has ended */
     struct reload_record records[RELOADS_KEPT_MAX]; /* a ring: that of @number at number % size */
     struct wakeup *listener;
@@ -50,6 +51,7 @@ uint64_t reload_requests_ask(struct reload_requests *requests)
     const uint64_t one = 1;
     pthread_mutex_lock(&requests->lock);
     const uint64_t number = requests->n_begun + 1;
+    requests->asked = number;
     pthread_mutex_unlock(&requests->lock);
     (void)!write(requests->fd, &one, sizeof(one)); /* full: the fd is readable all the same */
     return number;
@@ -93,6 +95,15 @@ void reload_requests_begin(struct reload_requests *requests)
     requests->n_begun++;
     (void)!read(requests->fd, &n, sizeof(n)); /* later requests get the next attempt */
     pthread_mutex_unlock(&requests->lock);
+}
+
+bool reload_requests_withdraw(struct reload_requests *requests)
+{
+    pthread_mutex_lock(&requests->lock);
+    const bool is_free = requests->asked < requests->n_begun;
+    requests->n_begun -= is_free;
+    pthread_mutex_unlock(&requests->lock);
+    return is_free;
 }
 
 static void keep_record(struct reload_requests *requests, const struct reload_outcome *outcome)
