@@ -43,6 +43,9 @@ bool http2_session_takes_requests(const struct http2_session *session);
 /* Whether the connection ends for a fault of the peer. */
 bool http2_session_is_failed(const struct http2_session *session);
 
+/* Then: the id of the stream whose frame it was. 0: it was another one's. */
+int32_t http2_session_faulty_id(const struct http2_session *session);
+
 /* Open @stream, which is all zero, with a head: @fields are copied, the pseudo-fields first.
  * @is_last: no body follows. False: no memory, and the connection is over. */
 MUST_USE bool http2_session_open(struct http2_session *session, struct http2_stream *stream,

@@ -46,6 +46,11 @@ bool http2_session_is_failed(const struct http2_session *session)
     return session->is_terminated;
 }
 
+int32_t http2_session_faulty_id(const struct http2_session *session)
+{
+    return session_is_idle(session, session->faulty_id) ? 0 : session->faulty_id;
+}
+
 /* A request is sent: all that its answer may have, its window and its blocks, may come late. More
  * than the window of the connection is never under way. */
 static void grant_late(struct http2_session *session)

@@ -183,6 +183,7 @@ void session_fail(struct http2_session *session, uint32_t code)
     }
     /* The last stream is never above that of an earlier GOAWAY (RFC 9113 section 6.8). */
     session->is_terminated = true;
+    session->faulty_id = session->is_in_block ? session->building_id : session->frame.stream_id;
     session->is_misused = code != NGHTTP2_INTERNAL_ERROR && code != NGHTTP2_NO_ERROR;
     queue_goaway(session, session->is_last_goaway ? session->goaway_id : session->last_taken, code);
 }

@@ -44,9 +44,9 @@ struct http2_session {
     bool awaits_ack;   /* of our SETTINGS */
     bool is_refused;   /* GOAWAY came, with goaway_code */
     uint32_t goaway_code;
-    unsigned continuations_max;
     bool is_broken;      /* no memory: nothing is sent any more */
     bool is_terminated;  /* GOAWAY with an error is on its way */
+    int32_t faulty_id;   /* with is_terminated: the stream of the frame or block at fault; or 0 */
     bool is_misused;     /* see http2_session_is_misused() */
     bool is_draining;    /* GOAWAY(2^31 - 1) is sent */
     bool is_last_goaway; /* no new streams are taken */
@@ -55,7 +55,7 @@ struct http2_session {
     uint32_t n_late;     /* with is_goaway_sent: streams that were begun nevertheless */
     bool awaits_pong;    /* the PING of the owner */
     bool is_in_block;    /* between HEADERS and END_HEADERS */
-    unsigned n_continuations;
+    unsigned n_continuations, continuations_max;
     uint64_t block_bytes; /* of HEADERS and its CONTINUATIONs, as they were sent */
     unsigned n_acks;      /* in the queue */
     int32_t last_id;      /* of the streams that have begun */

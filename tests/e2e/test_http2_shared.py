@@ -250,6 +250,104 @@ def test_who_did_not_end_a_connection_gets_back_what_is_old(start, start_http2_s
     assert client.ask(path="/quick", more=of(address)).status == 200
 
 
+NAMED = "named"      # a frame of the request's stream breaks a rule
+UNNAMED = "unnamed"  # one of none does
+
+
+def break_rule(peer, stream, kind):
+    peer.send_raw(b"\0\0\1\0\0" + stream.to_bytes(4, "big") + b"x" if kind == NAMED else b"\0\0\1\6\0\0\0\0\0x")
+
+
+def breaking(kind):
+    """For `/bad` the server breaks a rule of HTTP/2. Of its first connection it answers nothing."""
+    def on_head(peer, request):
+        if request.path == "/bad":
+            break_rule(peer, request.stream, kind)
+
+    def behave(peer, request):
+        if request.path != "/bad" and peer.number > 1:
+            peer.answer(request.stream)
+
+    return {"behave": behave, "on_head": on_head}
+
+
+@pytest.fixture
+def start_breaking(start, start_http2_server):
+    """A server, the proxy, and a spare server for what is tried again."""
+    def run(kind=NAMED):
+        server, spare = start_http2_server(**breaking(kind)), start_http2_server()
+        servers = f'{{url: "{server.url}", weight: 1000}}, "{spare.url}"'
+        return server, start(f"{BEHIND}upstreams: {{api: {{servers: [{servers}]}}}}\nroutes: [{{upstream: api}}]\n")
+
+    return run
+
+
+@pytest.mark.parametrize("kind", [NAMED, UNNAMED])
+def test_a_server_that_breaks_a_rule_ends_no_request_that_is_safe_to_repeat(start_breaking, connect, kind):
+    server, proxy = start_breaking(kind)
+    client = connect(proxy)
+    others = [client.begin(path="/slow", more=of(i)) for i in (1, 2, 3)]
+    wait_until_old(server, 3)
+    assert client.answer(client.begin(path="/bad", method="POST", more=of(9))).status == 502
+    assert statuses(client, others) == [200] * 3
+    # whose request it was has a connection of its own from then on
+    assert client.ask(path="/quick", more=of(1)).status == client.ask(path="/quick", more=of(9)).status == 200
+    others, own = server.requests[-2:]
+    assert own.peer is not others.peer
+    assert client.answer(client.begin(path="/bad", method="POST", more=of(9))).status == 502
+    assert client.ask(path="/quick", more=of(1)).status == 200
+    assert server.requests[-1].peer is others.peer and not others.peer.is_closed
+
+
+def test_a_request_whose_answer_breaks_a_rule_is_suspect_however_old_it_is(start_breaking, connect):
+    server, proxy = start_breaking()
+    client = connect(proxy)
+    streams = [client.begin(path="/slow", more=of(i)) for i in (1, 2, 9)]
+    wait_until_old(server, 3)
+    cause = next(request for request in server.requests if request.get("x-forwarded-for").startswith("198.51.100.9"))
+    break_rule(cause.peer, cause.stream, NAMED)
+    assert statuses(client, streams) == [200, 200, 502]
+    for address in (1, 2, 9):
+        assert client.ask(path="/quick", more=of(address)).status == 200
+    first, second, own = server.requests[-3:]
+    assert first.peer is second.peer and own.peer is not first.peer
+
+
+@pytest.mark.parametrize("kind, n_down", [(NAMED, 1), (UNNAMED, 0)])
+def test_a_rule_that_is_broken_is_one_failure(start, start_http2_server, connect, kind, n_down):
+    """None where suspect requests may be why."""
+    server = start_http2_server(**breaking(kind))
+    proxy = start(policy(server, more=", eject: {failures: 2, for: 1m}, retries: 0"))
+    client = connect(proxy)
+    others = begin_slow(client, 4)
+    server.wait_for(4)
+    client.begin(path="/bad", method="POST", more=of(9))
+    assert statuses(client, others) == [502] * 4
+    assert DOWN not in proxy.stderr()
+    for address in (8, 9) * n_down:
+        assert client.answer(client.begin(path="/bad", method="POST", more=of(address))).status == 502
+    assert proxy.log_at_end().count(DOWN) == n_down
+
+
+@pytest.mark.parametrize("kind", [NAMED, UNNAMED])
+def test_a_client_whose_request_breaks_its_own_connection_is_charged_for_all_on_it(
+        start, start_http2_server, connect, kind):
+    server = start_http2_server(**breaking(kind))
+    client = connect(start(policy(server, **limited("refund_on: [server_failed, 5xx]"))))
+    streams = begin_and_end(client, server, 9)
+    assert statuses(client, streams) == [502] * 3
+    assert client.ask(path="/quick", more=of(9)).status == 429
+
+
+@pytest.mark.parametrize("kind", [NAMED, UNNAMED])
+def test_who_did_not_cause_a_broken_rule_gets_back_what_is_old(start, start_http2_server, connect, kind):
+    server = start_http2_server(**breaking(kind))
+    client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))
+    streams = begin_and_end(client, server, 1, ())
+    assert statuses(client, streams) == [502] * 3
+    assert client.ask(path="/quick", more=of(1)).status == 200
+
+
 def test_clients_behind_a_proxy_that_names_none_are_not_one(start, start_http2_server, connect):
     server = start_http2_server(**fall_over("ENHANCE_YOUR_CALM"))
     client = connect(start(policy(server, **limited("refund_on: [server_failed]"))))

@@ -5,8 +5,9 @@
  *
  * Failures: the server closes the connection, or is silent for timeouts.ping and does not answer a
  * PING, of which there is one for each time that it was heard (its streams are lost); it breaks a
- * rule of HTTP/2 (its streams have a bad answer); it sends GOAWAY (streams above its last one are
- * lost unprocessed, the others go on, and the connection ends with them). Which requests share a
+ * rule of HTTP/2 (the stream on which it does has a bad answer, the others are lost); it sends
+ * GOAWAY (streams above its last one are lost unprocessed, the others go on, and the connection
+ * ends with them). Which requests share a
  * connection is in upstream_sharing.c. */
 
 #include "proxy/upstream/upstream_http2.h"
@@ -70,21 +71,48 @@ static void leave_server(struct upstream_http2 *http2)
     list_remove(&http2->node);
 }
 
+/* The stream whose answer broke a rule of the connection. NULL: it is over, or not known. */
+static struct upstream_stream *cause_of_fault(struct upstream_http2 *http2)
+{
+    const int32_t id = http2_session_faulty_id(http2->session);
+    const bool is_only = id == 0 && http2->n_streams == 1;
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        struct upstream_stream *stream = upstream_stream_at(node);
+        if (is_only || (id != 0 && stream->stream.id == id)) {
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+/* The server broke a rule. The stream that it did so on has a bad answer, the others are lost; but
+ * the server may work on for them, since it did not end them. */
+static void on_fault(struct upstream_http2 *http2)
+{
+    struct upstream_stream *cause = cause_of_fault(http2);
+    upstream_sharing_on_fault(http2, cause);
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        upstream_stream_at(node)->upstream.is_refused = true;
+    }
+    if (cause != NULL) {
+        list_remove(&cause->node);
+        upstream_stream_on_bad(cause, "the server broke a rule of HTTP/2");
+    }
+}
+
 /* End all streams, and close. */
 static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
 {
     leave_server(http2);
     if (cause == END_LOST) {
         upstream_sharing_on_end(http2);
+    } else if (cause == END_BAD) {
+        on_fault(http2);
     }
     while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
         struct upstream_stream *stream = upstream_stream_at(http2->streams.next);
         list_remove(&stream->node); /* also where its user keeps it for now */
-        if (cause == END_BAD) {
-            upstream_stream_on_bad(stream, "the server broke a rule of HTTP/2");
-        } else {
-            upstream_stream_on_lost(stream);
-        }
+        upstream_stream_on_lost(stream);
     }
     if (!is_closed(http2)) {
         upstream_close(http2->connection);

@@ -150,7 +150,9 @@ void upstream_sharing_on_taken(struct upstream_stream *stream);
 void upstream_sharing_on_left(struct upstream_stream *stream);
 /* The server has ended the connection, whose streams are not told yet. */
 void upstream_sharing_on_end(struct upstream_http2 *http2);
-/* The same of a stream, by RST_STREAM or GOAWAY. */
+/* The proxy ends it because the server broke a rule, for @cause. NULL: that is not known. */
+void upstream_sharing_on_fault(struct upstream_http2 *http2, struct upstream_stream *cause);
+/* The server has ended a stream, by RST_STREAM or GOAWAY. */
 void upstream_sharing_on_reset(struct upstream_stream *stream);
 
 /* Whether the server has reset @stream before its answer, and may have done so for other requests

@@ -42,6 +42,12 @@ static struct upstream_group *group_of(const struct upstream_http2 *http2)
     return http2->connection->server->group;
 }
 
+static void note_suspect(const struct upstream_stream *stream)
+{
+    suspects_add(&group_of(upstream_http2_of(stream))->process->suspects, &stream->client,
+                 clock_monotonic_us());
+}
+
 /* --- answers that are held back --- */
 
 /* The row that has the connections of @client. */
@@ -178,7 +184,7 @@ static void on_full_timer(void *context)
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         const struct upstream_stream *stream = upstream_stream_at(node);
         if (is_held_long(stream, now_us)) {
-            suspects_add(&group_of(http2)->process->suspects, &stream->client, now_us);
+            note_suspect(stream);
         }
     }
 }
@@ -212,16 +218,19 @@ static bool has_strangers(const struct upstream_http2 *http2)
     return false;
 }
 
-/* The server has ended the connection, and what it was sent last may be the reason: remember whose
- * that was. A connection may end by itself, so without a word of the server only those are suspect
- * that were not alone on it. Of a client that was, all requests have ended by its own doing: what
- * is old is no excuse, since a younger request of the same client may be the reason. */
-static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream, bool is_alone)
+static enum http2_goaway goaway_of(const struct upstream_http2 *http2)
 {
-    const uint64_t now_us = clock_monotonic_us();
-    const enum http2_goaway goaway =
-        http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
-    const bool is_old = now_us - stream->risky_us >= SUSPECT_US;
+    return http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
+}
+
+/* The server has ended the connection with @goaway, and what it was sent last may be the reason:
+ * remember whose that was. A connection may end by itself, so without a word of the server only
+ * those are suspect that were not alone on it. Of a client that was, all requests have ended by its
+ * own doing: what is old is no excuse, since a younger request of the same client may be the
+ * reason. */
+static void suspect(struct upstream_stream *stream, enum http2_goaway goaway, bool is_alone)
+{
+    const bool is_old = clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
     if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
         return;
     }
@@ -232,28 +241,46 @@ static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream
         return;
     }
     stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
-    suspects_add(&group_of(http2)->process->suspects, &stream->client, now_us);
+    note_suspect(stream);
+}
+
+static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, bool is_alone)
+{
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        suspect(upstream_stream_at(node), goaway, is_alone);
+    }
 }
 
 void upstream_sharing_on_end(struct upstream_http2 *http2)
 {
+    const enum http2_goaway goaway = goaway_of(http2);
+    http2->has_failed = goaway == HTTP2_GOAWAY_REFUSAL;
+    suspect_all(http2, goaway, !has_strangers(http2));
+}
+
+/* As if the server had ended it without a word. The frame may tell less than it seems to: a block
+ * of one stream cannot be read for what was wrong with that of another. */
+void upstream_sharing_on_fault(struct upstream_http2 *http2, struct upstream_stream *cause)
+{
     const bool is_alone = !has_strangers(http2);
-    http2->has_failed =
-        http2->session != NULL && http2_session_goaway(http2->session) == HTTP2_GOAWAY_REFUSAL;
-    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        suspect(http2, upstream_stream_at(node), is_alone);
+    suspect_all(http2, HTTP2_GOAWAY_NONE, is_alone);
+    if (cause != NULL) {
+        cause->loss = LOSS_PLAIN;
+        if (!is_alone) {
+            note_suspect(cause);
+        }
     }
 }
 
 void upstream_sharing_on_reset(struct upstream_stream *stream)
 {
     struct upstream_http2 *http2 = upstream_http2_of(stream);
+    const enum http2_goaway goaway = goaway_of(http2);
     if (upstream_sharing_is_crowded(stream)) {
         note_full(http2);
     }
-    if (http2_session_goaway(http2->session) >= HTTP2_GOAWAY_ERROR &&
-        !http2_stream_is_refused(&stream->stream)) {
-        suspect(http2, stream, !has_strangers(http2));
+    if (goaway >= HTTP2_GOAWAY_ERROR && !http2_stream_is_refused(&stream->stream)) {
+        suspect(stream, goaway, !has_strangers(http2));
     }
 }
 

@@ -659,16 +659,17 @@ static const struct fault {
     unsigned type, flags, id;
     const char *payload;
     size_t len;
+    int32_t faulty_id;
 } FAULTS[] = {
-    {"SETTINGS on a stream", 4, 0, 1, "", 0},
-    {"DATA before a head", 0, 0, 1, "x", 1},
-    {"DATA on stream 0", 0, 0, 0, "x", 1},
-    {"DATA on an idle stream", 0, 0, 5, "x", 1},
-    {"a head on an idle stream", 1, 4, 5, "\x88", 1},
-    {"a stream of the server", 1, 4, 2, "\x88", 1},
-    {"a push", 5, 4, 1, "\0\0\0\2\x88", 5},
-    {"a block that is no HPACK", 1, 4, 1, "\xff\xff\xff\xff\xff\xff", 6},
-    {"a window that overflows", 8, 0, 0, "\x7f\xff\xff\xff", 4},
+    {"SETTINGS on a stream", 4, 0, 1, "", 0, 1},
+    {"DATA before a head", 0, 0, 1, "x", 1, 1},
+    {"DATA on stream 0", 0, 0, 0, "x", 1, 0},
+    {"DATA on an idle stream", 0, 0, 5, "x", 1, 0},
+    {"a head on an idle stream", 1, 4, 5, "\x88", 1, 0},
+    {"a stream of the server", 1, 4, 2, "\x88", 1, 0},
+    {"a push", 5, 4, 1, "\0\0\0\2\x88", 5, 1},
+    {"a block that is no HPACK", 1, 4, 1, "\xff\xff\xff\xff\xff\xff", 6, 1},
+    {"a window that overflows", 8, 0, 0, "\x7f\xff\xff\xff", 4, 0},
 };
 
 START_TEST(faults_end_the_connection)
@@ -678,6 +679,19 @@ START_TEST(faults_end_the_connection)
     frame(fault->type, fault->flags, fault->id, fault->payload, fault->len);
     pack();
     ck_assert_msg(strstr(text, "GOAWAY 0") != NULL, "%s:\n%s", fault->what, text);
+    ck_assert_int_eq(http2_session_faulty_id(session), fault->faulty_id);
+}
+END_TEST
+
+START_TEST(a_block_that_is_interrupted_is_at_fault)
+{
+    begin(false);
+    open_request(1, false, true);
+    pack();
+    FRAME(1, 0, 3, "\x88");
+    FRAME(0, 0, 1, "x");
+    ck_assert(http2_session_is_failed(session));
+    ck_assert_int_eq(http2_session_faulty_id(session), 3);
 }
 END_TEST
 
@@ -686,6 +700,7 @@ START_TEST(a_server_of_http_1_1_is_a_fault)
     take_events(SPAN("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"));
     pack();
     ck_assert(http2_session_is_failed(session) && http2_session_is_over(session));
+    ck_assert_int_eq(http2_session_faulty_id(session), 0);
 }
 END_TEST
 
@@ -717,6 +732,7 @@ int main(void)
     tcase_add_test(tcase, the_server_tells_whose_fault_an_end_is);
     tcase_add_test(tcase, the_window_of_the_connection_stays_open);
     tcase_add_loop_test(tcase, faults_end_the_connection, 0, ARRAY_LEN(FAULTS));
+    tcase_add_test(tcase, a_block_that_is_interrupted_is_at_fault);
     tcase_add_test(tcase, a_server_of_http_1_1_is_a_fault);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
