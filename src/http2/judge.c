@@ -16,10 +16,10 @@ bool session_is_idle(const struct http2_session *session, int32_t id)
 
 /* An answer may be on its way when its request is over, and gRPC's C core sends some twice. Many
  * clients share the connection, so what comes late is dropped, and is no fault unless it is more
- * than the requests that were sent may bring. */
+ * than the requests that were sent may bring. An empty frame costs as its head does. */
 static void judge_late(struct http2_session *session, const struct frame *frame)
 {
-    const uint32_t n_bytes = frame->length > 0 ? frame->length : 1;
+    const uint32_t n_bytes = FRAME_HEAD_BYTES + frame->length;
     if (n_bytes > session->late_left) {
         session_fail(session, NGHTTP2_ENHANCE_YOUR_CALM);
     } else {

@@ -503,9 +503,10 @@ START_TEST(what_comes_late_is_bounded)
 {
     static const char piece[1000];
     const bool is_head = _i == 1;
+    const size_t n_bytes = FRAME_HEAD + sizeof(piece);
     begin(false);
     headers(1, 1, ":status=200");
-    for (uint64_t left = session->late_left; left >= sizeof(piece); left -= sizeof(piece)) {
+    for (uint64_t left = session->late_left; left >= n_bytes; left -= n_bytes) {
         frame(0, 0, 1, piece, sizeof(piece));
         check_window();
     }
@@ -519,6 +520,20 @@ START_TEST(what_comes_late_is_bounded)
     }
     pack();
     ck_assert_ptr_nonnull(strstr(text, "GOAWAY 0 11\n"));
+}
+END_TEST
+
+START_TEST(late_frames_that_are_empty_are_bounded)
+{
+    begin(false);
+    headers(1, 1, ":status=200");
+    for (uint64_t left = session->late_left; left >= FRAME_HEAD; left -= FRAME_HEAD) {
+        ck_assert(!http2_session_is_failed(session));
+        FRAME(0, 0, 1, "");
+    }
+    ck_assert(!http2_session_is_failed(session));
+    FRAME(0, 0, 1, "");
+    ck_assert(http2_session_is_failed(session));
 }
 END_TEST
 
@@ -723,6 +738,7 @@ int main(void)
     tcase_add_test(tcase, an_answer_that_was_reset_long_ago_is_dropped);
     tcase_add_test(tcase, the_fields_of_a_late_head_are_read);
     tcase_add_loop_test(tcase, what_comes_late_is_bounded, 0, 2);
+    tcase_add_test(tcase, late_frames_that_are_empty_are_bounded);
     tcase_add_test(tcase, what_may_come_late_grows_with_requests_up_to_a_bound);
     tcase_add_test(tcase, a_body_waits_for_the_window);
     tcase_add_test(tcase, a_request_has_a_share_of_the_window_once_updates_are_known);
