@@ -211,6 +211,13 @@ def test_a_body_that_is_not_its_length_never_looks_whole(start, start_http2_serv
     assert answer.reset or answer.status == 502
 
 
+def upload(client, n_bytes):
+    try:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % n_bytes + bytes(n_bytes))
+    except OSError:
+        pass  # it is answered early
+
+
 @pytest.mark.parametrize("frames", [
     b"\0\0\1\0\0\0\0\0\1x",  # DATA before the head
     b"\0\0\0\4\0\0\0\0\1",  # SETTINGS on a stream
@@ -221,6 +228,24 @@ def test_a_body_that_is_not_its_length_never_looks_whole(start, start_http2_serv
 def test_frames_that_break_a_rule_are_502(start, start_http2_server, frames):
     proxy = start(policy(start_http2_server(lambda peer, request: peer.send_raw(frames))))
     assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+
+
+def test_a_broken_rule_is_502_at_once_where_the_server_reads_nothing(start, start_http2_server):
+    """So that the GOAWAY cannot be written."""
+    is_over = threading.Event()
+
+    def on_head(peer, _request):
+        time.sleep(0.5)  # until the socket takes no more
+        peer.send_raw(b"\0\0\1\6\0\0\0\0\0x")
+        is_over.wait(10)
+
+    proxy = start(policy(start_http2_server(never, on_head), more=", timeout: {response: 5s}"))
+    with Client(proxy.address) as client:
+        uploading = threading.Thread(target=upload, args=(client, 30_000_000), daemon=True)
+        uploading.start()
+        assert client.read().status == 502
+    is_over.set()
+    uploading.join()
 
 
 def test_a_server_of_http_1_1_is_502(start):

@@ -312,7 +312,9 @@ static void flush(struct upstream_http2 *http2)
     if (is_closed(http2)) {
         return;
     }
-    if (http2_session_is_over(http2->session) && !stream_is_blocked(socket)) {
+    /* A server that broke a rule and does not read is not waited for: no answer can come. */
+    if (stream_is_blocked(socket) ? http2_session_is_failed(http2->session)
+                                  : http2_session_is_over(http2->session)) {
         end_streams(http2, http2_session_is_failed(http2->session) ? END_BAD : END_LOST);
         return;
     }
