@@ -34,9 +34,12 @@ bool grpc_is_like_type(struct span media_type);
 /* Whether the request is a gRPC call, or the response to one, by its only Content-Type. */
 bool grpc_is_call(const struct head *head);
 
-/* The HTTP status that @response stands for: of an answer of gRPC that ends with its head, and so
- * has a grpc-status there, that of it. */
-uint16_t grpc_answer_status(const struct head *response);
+/* The status in the head of @response, which an answer of gRPC without messages has there, of
+ * gateways with 204 too; 0: none, or no error. */
+unsigned grpc_head_status(const struct head *response);
+
+/* The HTTP status that an answer of @http_status with @grpc_status stands for. 0: none, or OK. */
+uint16_t grpc_answer_status(uint16_t http_status, unsigned grpc_status);
 
 /* The status of a call that an HTTP status from 400 on ends. */
 enum grpc_status grpc_status_of(uint16_t http_status);

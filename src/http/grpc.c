@@ -107,13 +107,15 @@ unsigned grpc_find_status(const struct field *fields, size_t n_fields)
     return GRPC_NONE;
 }
 
-uint16_t grpc_answer_status(const struct head *response)
+unsigned grpc_head_status(const struct head *response)
 {
-    if (response->status != 200 || !grpc_is_call(response)) {
-        return response->status;
-    }
     const unsigned status = grpc_find_status(response->fields, response->n_fields);
-    return status == GRPC_NONE ? response->status : grpc_http_status(status);
+    return response->status >= 300 || status == GRPC_NONE ? 0 : status;
+}
+
+uint16_t grpc_answer_status(uint16_t http_status, unsigned grpc_status)
+{
+    return grpc_status == 0 ? http_status : grpc_http_status(grpc_status);
 }
 
 bool grpc_is_binary(struct span name)

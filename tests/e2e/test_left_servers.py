@@ -742,15 +742,18 @@ def test_a_call_that_is_being_answered_is_cancelled_at_once(start, http2_server,
         wait_for_free(proxy, SLOTS)
 
 
-@pytest.mark.parametrize("status, keeps", [("14", True), ("4", True), ("13", False), ("16", False)])
-def test_an_error_that_a_gateway_may_have_made_does_not_free_the_slot_of_a_call(start, http2_server, status, keeps):
+@pytest.mark.parametrize("status, http, ends, keeps", [
+    ("14", 200, True, True), ("4", 200, True, True), ("8", 200, True, True),  # too large, as a 413
+    ("14", 204, True, True), ("13", 200, False, True), ("13", 200, True, False), ("16", 200, True, False)])
+def test_an_error_that_a_gateway_may_have_made_does_not_free_the_slot_of_a_call(
+        start, http2_server, status, http, ends, keeps):
     proxy = start(policy2(http2_server, response="2s"))
     with Http2Client(proxy.address) as client:
         stream = client.begin(path="/work", method="POST", ends=False, more=GRPC)
-        client.data(stream, CALL, ends=True)
-        http2_server.wait_for(1)
+        client.data(stream, CALL, ends=ends)
+        until(lambda: http2_server.requests and http2_server.last.body == CALL, "the message at the server")
         request = http2_server.last
-        request.peer.head(request.stream, fields=[*GRPC[:1], ("grpc-status", status)], ends=True)
+        request.peer.head(request.stream, http, [*GRPC[:http == 200], ("grpc-status", status)], ends=True)
         client.read_until(lambda: client.answer_of(stream).is_ended)
         if keeps:
             assert free(proxy) == SLOTS - 1

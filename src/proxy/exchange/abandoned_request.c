@@ -105,7 +105,8 @@ static void settle_cost(struct abandoned_request *abandoned, const struct head *
     }
     outcome.reported_cost = abandoned->cost->max;
     outcome.is_cost_reported =
-        response == NULL || cost_of_response(abandoned->cost, response, &outcome.reported_cost);
+        response == NULL ||
+        cost_of_response(abandoned->cost, response, abandoned->is_cut, &outcome.reported_cost);
     settlement_make_costs(&abandoned->admission, &outcome, abandoned->config->store);
     abandoned->cost = NULL;
 }
@@ -189,10 +190,11 @@ static bool read_to_close(struct abandoned_request *abandoned)
  * gateway to which the body is too large (a proxy may have sent it all by then), or which was not
  * sent all of it, as Node, hypercorn, nginx and Go's proxy say 400, 408, 413, 502. A handler may
  * answer alike. */
-static bool tells_end(const struct head *response, bool is_cut)
+static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut)
 {
-    return !answer_is_gateway_error(response->status) && response->status != 413 &&
-           !(is_cut && response->status >= 400);
+    const uint16_t status = grpc_answer_status(http_status, grpc_status);
+    return !answer_is_gateway_error(status) && status != 413 &&
+           grpc_status != GRPC_RESOURCE_EXHAUSTED && !(is_cut && status >= 400);
 }
 
 /* Whether @user was answered a HEAD behind which its handler may make a body. */
@@ -239,8 +241,7 @@ static bool on_head(struct upstream_user *user)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
-    if (!tells_end(response, abandoned->is_cut) ||
-        answer_is_gateway_error(grpc_answer_status(response))) {
+    if (!tells_end(response->status, grpc_head_status(response), abandoned->is_cut)) {
         if (response->body != BODY_UNTIL_CLOSE) { /* Node's own; a handler's may say a cost */
             settle_cost(abandoned, response);
         }
@@ -354,13 +355,6 @@ static bool is_cut(const struct exchange *exchange)
            (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
 }
 
-/* Whether an answer of gRPC is an error that a gateway may have made. */
-static bool is_grpc_gateway_error(const struct exchange *exchange)
-{
-    return exchange->is_grpc_answer &&
-           answer_is_gateway_error(grpc_http_status(exchange->grpc_status));
-}
-
 /* Whether the client has left what is answered piece by piece. Servers are told at once, but their
  * handlers may go on. */
 static bool is_stream_left(const struct exchange *exchange)
@@ -378,7 +372,9 @@ static bool holds_slots(const struct exchange *exchange)
 static bool hides_end(const struct exchange *exchange)
 {
     return (exchange->is_response_started || exchange->is_head_pending) &&
-           (!tells_end(&exchange->response, is_cut(exchange)) || is_grpc_gateway_error(exchange) ||
+           (!tells_end(exchange->response.status,
+                       exchange->is_grpc_head_error ? exchange->grpc_status : 0,
+                       is_cut(exchange)) ||
             (holds_slots(exchange) &&
              (is_stream_left(exchange) || may_outlive_head(&exchange->upstream_user))));
 }

@@ -97,12 +97,12 @@ struct exchange {
     bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
     bool is_event_stream;           /* the answer may be silent for long */
-    bool is_grpc_answer;            /* the server's; over HTTP/1.1 to the client as well */
-    uint8_t grpc_status;            /* with is_grpc_answer; GRPC_NONE: not told */
-    bool has_client_ended;          /* its side: it may still read, or be gone */
-    bool is_upgrade_offered;        /* the request offers the server a switch of protocols */
-    bool has_upstream_ended;        /* its side of the tunnel */
-    char *trailers;                 /* memory for the upstream's; NULL: they are dropped */
+    uint8_t grpc_status; /* of the server's answer; 0: OK, or not of gRPC; GRPC_NONE: not told */
+    bool is_grpc_head_error; /* and it came with the head */
+    bool has_client_ended;   /* its side: it may still read, or be gone */
+    bool is_upgrade_offered; /* the request offers the server a switch of protocols */
+    bool has_upstream_ended; /* its side of the tunnel */
+    char *trailers;          /* memory for the upstream's; NULL: they are dropped */
     struct response out;
     struct exchange_buffer *buffer; /* of the request's body, or its start; NULL: none is kept */
     struct exchange_loan *loan;     /* slots to be taken again before a server is chosen, or NULL */

@@ -221,10 +221,8 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
  * grpc-status stands for, as far as that has come. */
 static uint16_t answer_status(const struct exchange *exchange)
 {
-    if (UNLIKELY(exchange->is_grpc_answer) && exchange->grpc_status != GRPC_NONE) {
-        return grpc_http_status(exchange->grpc_status);
-    }
-    return exchange->out.status;
+    const bool is_known = exchange->grpc_status != GRPC_NONE;
+    return grpc_answer_status(exchange->out.status, is_known ? exchange->grpc_status : 0);
 }
 
 /* Whether the server's answer is an error that it, or a gateway, may give while others work; or
@@ -234,11 +232,13 @@ static bool is_doubtful(const struct exchange *exchange)
     if (!exchange->has_upstream_answered || !exchange->is_response_started) {
         return false;
     }
+    const bool is_status_missing =
+        exchange->grpc_status == GRPC_NONE && exchange->end == ANSWER_WHOLE;
+    const bool is_refused =
+        exchange->is_grpc_head_error && exchange->grpc_status == GRPC_RESOURCE_EXHAUSTED;
     const uint16_t status =
-        exchange->is_grpc_answer ? answer_status(exchange) : exchange->response.status;
-    const bool is_status_missing = exchange->is_grpc_answer && exchange->grpc_status == GRPC_NONE &&
-                                   exchange->end == ANSWER_WHOLE;
-    return is_status_missing || answer_is_gateway_error(status) ||
+        exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
+    return is_status_missing || is_refused || answer_is_gateway_error(status) ||
            answer_refuses_body(status, !exchange->is_request_sent);
 }
 
@@ -345,7 +345,7 @@ static void leave_handler(struct exchange *exchange)
 
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
-    if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_answer ||
+    if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_head_error ||
                  exchange->out.status >= 400)) {
         leave_handler(exchange);
     }

@@ -315,8 +315,8 @@ static void take_cost(struct exchange *exchange)
     if (cost->kind != COST_RESPONSE_HEADER) {
         return;
     }
-    exchange->is_cost_reported =
-        cost_of_response(cost, &exchange->response, &exchange->reported_cost);
+    exchange->is_cost_reported = cost_of_response(
+        cost, &exchange->response, !exchange->is_request_sent, &exchange->reported_cost);
     strip_cost(exchange);
 }
 
@@ -363,9 +363,11 @@ bool exchange_is_event_stream(const struct head *response)
 static void begin_grpc_answer(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
-    exchange->is_grpc_answer = response->status == 200 && grpc_is_call(response);
-    if (exchange->is_grpc_answer) {
-        exchange->grpc_status = (uint8_t)grpc_find_status(response->fields, response->n_fields);
+    exchange->grpc_status = (uint8_t)grpc_head_status(response);
+    exchange->is_grpc_head_error = exchange->grpc_status != 0;
+    if (response->status == 200 && grpc_is_call(response) &&
+        grpc_find_status(response->fields, response->n_fields) == GRPC_NONE) {
+        exchange->grpc_status = GRPC_NONE; /* not told yet */
     }
 }
 
@@ -374,7 +376,7 @@ static void begin_grpc_answer(struct exchange *exchange)
 static void keep_trailers(struct exchange *exchange)
 {
     if (exchange->response.body != BODY_CHUNKED ||
-        !(exchange->is_grpc_answer || trailers_are_wanted(&exchange->request)) ||
+        !(exchange->grpc_status == GRPC_NONE || trailers_are_wanted(&exchange->request)) ||
         !trailers_keep_connection(&exchange->response, &exchange->arena)) {
         return;
     }
@@ -413,13 +415,11 @@ static void on_head_alone(struct upstream_user *user)
 static void pass_trailers(struct exchange *exchange)
 {
     const size_t n_bytes = upstream_trailer_bytes(exchange->upstream);
-    if (exchange->is_grpc_answer) {
+    if (exchange->grpc_status == GRPC_NONE) {
         size_t n = 0;
         const struct field *fields =
             trailers_read(span_of(exchange->trailers, n_bytes), &exchange->arena, &n);
-        if (exchange->grpc_status == GRPC_NONE) {
-            exchange->grpc_status = (uint8_t)grpc_find_status(fields, n);
-        }
+        exchange->grpc_status = (uint8_t)grpc_find_status(fields, n);
         if (!trailers_are_wanted(&exchange->request)) {
             return;
         }

@@ -1,9 +1,11 @@
 #include "policy/cost.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/compiler.h"
+#include "http/grpc.h"
 #include "unit/policy/policy_support.h"
 
 START_TEST(a_fixed_cost_is_what_it_is)
@@ -84,6 +86,7 @@ START_TEST(a_stranger_does_not_choose_the_cost_unless_anybody_may)
 END_TEST
 
 static uint16_t response_status = 200;
+static bool is_cut = false;
 
 static bool settle(size_t n_fields, const char *value, uint32_t *units)
 {
@@ -94,7 +97,7 @@ static bool settle(size_t n_fields, const char *value, uint32_t *units)
         {.name = SPAN("x-tokens"), .value = span_of_text(value)},
     };
     const struct head head = {.status = response_status, .fields = fields, .n_fields = n_fields};
-    return cost_of_response(&COST, &head, units);
+    return cost_of_response(&COST, &head, is_cut, units);
 }
 
 START_TEST(a_response_says_what_its_request_cost)
@@ -144,6 +147,36 @@ START_TEST(the_error_of_a_gateway_that_does_not_say_it_costs_the_most)
 }
 END_TEST
 
+START_TEST(a_refusal_of_the_body_costs_the_most)
+{
+    uint32_t units = 77;
+    response_status = 413;
+    ck_assert(settle(0, "", &units));
+    ck_assert_uint_eq(units, 1000);
+    response_status = 400;
+    ck_assert(!settle(0, "", &units));
+    is_cut = true;
+    ck_assert(settle(0, "", &units));
+}
+END_TEST
+
+START_TEST(the_error_of_a_gateway_of_grpc_costs_the_most)
+{
+    static const struct cost_spec COST = {
+        .kind = COST_RESPONSE_HEADER, .units = 20, .max = 1000, .field = {"x-tokens", 8}};
+    static const bool IS_MAX[GRPC_STATUSES] = {[4] = true, [8] = true, [14] = true};
+    for (unsigned i = 0; i < GRPC_STATUSES; i++) {
+        char status[3];
+        (void)snprintf(status, sizeof(status), "%u", i);
+        struct field field = {.name = SPAN("grpc-status"), .value = span_of_text(status)};
+        const struct head head = {.status = 200, .fields = &field, .n_fields = 1};
+        uint32_t units = 77;
+        ck_assert_int_eq(cost_of_response(&COST, &head, false, &units), IS_MAX[i]);
+        ck_assert_uint_eq(units, IS_MAX[i] ? 1000 : 77);
+    }
+}
+END_TEST
+
 START_TEST(what_the_response_will_say_is_estimated_before)
 {
     const struct cost_spec cost = {
@@ -165,6 +198,8 @@ int main(void)
     tcase_add_test(tcase, a_response_says_what_its_request_cost);
     tcase_add_test(tcase, a_response_that_does_not_say_it_leaves_the_estimate);
     tcase_add_test(tcase, the_error_of_a_gateway_that_does_not_say_it_costs_the_most);
+    tcase_add_test(tcase, a_refusal_of_the_body_costs_the_most);
+    tcase_add_test(tcase, the_error_of_a_gateway_of_grpc_costs_the_most);
     tcase_add_test(tcase, what_the_response_will_say_is_estimated_before);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
