@@ -6,9 +6,12 @@ import re
 import socket
 import time
 
+import pytest
+
 from harness.admin import JSON, is_problem
 from harness.bans import BOB, CLIENT, KEYS, USER, at, await_statuses, body, hash_of, statuses
 from harness.cluster import Cluster
+from harness.relay import Relay
 from harness.wait import until
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -210,6 +213,62 @@ def test_the_user_of_the_manual_may_ban_exempt_and_reset(start_proxies, start_re
     proxies[0].admin.change("DELETE", BOB)
     until(lambda: proxies[1].sluice.ask(path="/login", fields=USER).status == 204, "the reset")
     assert redis.call("ACL", "LOG") == [], "nothing was tried that it may not do"
+
+
+# --- what cannot be read ---
+
+TABLES_OF_PLANS = """
+    workers: 1
+    store: {{redis: {redis}, deadline: 10s, on_failure: local}}
+    limits: {{per-client: {{key: client.ip, rate: 9/s, plans: {{gold: 99/s}}, plan: tenant}}}}
+    routes: [{{limits: [per-client], respond: {{status: 204}}}}]
+"""
+SECONDS = 3
+
+
+def questions(start, relay, redis, reply):
+    """How often a proxy asks for bans and for tenants in some seconds, and how often it connects, while all
+    scripts are answered so; then they are read."""
+    relay.reply = reply
+    proxy = start(TABLES_OF_PLANS.format(redis=redis))
+    tables = ("bans", "tenants")
+    until(lambda: all(f"{table} cannot be read" in proxy.stderr() for table in tables), "the log's word")
+    n_replied, n_accepted = relay.n_replied, relay.n_accepted
+    time.sleep(SECONDS)
+    found = relay.n_replied - n_replied, relay.n_accepted - n_accepted
+    relay.reply = None
+    until(lambda: all(f"{table} are read again" in proxy.stderr() for table in tables), "the tables")
+    relay.stop()
+    return found
+
+
+@pytest.mark.parametrize("reply", [
+    b"-NOPERM this user has no permissions to run the 'hscan' command\r\n",
+    b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+    b"-CLUSTERDOWN The cluster is down\r\n",
+    b"-BUSY Redis is busy running a script.\r\n",
+    b"-ERR unknown command 'EVAL'\r\n",
+    b"+OK\r\n",
+    b"*3\r\n$1\r\n0\r\n$1\r\n0\r\n*0\r\n",  # no time, no cursor
+], ids=lambda reply: reply[1:6].decode().strip())
+def test_tables_that_cannot_be_read_are_asked_for_once_a_second(start, start_redis, reply):
+    relay = Relay(start_redis())
+    n_asked, n_connected = questions(start, relay, json.dumps(relay.url), reply)
+    assert n_asked <= 2 * (SECONDS + 2) and n_connected == 0
+
+
+@pytest.mark.parametrize("reply", [
+    "-CLUSTERDOWN The cluster is down\r\n",
+    "-MOVED 3999 127.0.0.1:{port}\r\n",  # to itself, as two nodes that name each other
+    "-ASK 3999 127.0.0.1:{port}\r\n",
+    "-MOVED nowhere\r\n",
+], ids=lambda reply: reply[1:11])
+def test_tables_that_no_node_has_are_asked_for_once_a_second(start, start_cluster, reply):
+    cluster = start_cluster(1, 0)
+    relay = Relay(cluster.nodes[0])
+    n_asked, n_connected = questions(start, relay, json.dumps([relay.url]),
+                                     reply.format(port=relay.port).encode())
+    assert n_asked <= 2 * (SECONDS + 2) and n_connected <= 2 * (SECONDS + 2)
 
 
 # --- many ---

@@ -13,11 +13,12 @@
  * a program has changed some without the version.
  *
  * Failures: the link is lost ─► it is opened again, and all fields are read again; the subscriber
- * is lost ─► it is opened again, and the version is polled; an error reply ─► logged once, and
- * tried again in a second; more changed fields than REPLICA_FIELDS_MAX ─► all fields are read;
- * Redis has lost its data ─► the known records are set again, one by one. In a cluster the node
- * with the hash is found by MOVED, from any node of the policy that can be reached; by ASK while
- * its slot is on the move, and then each read follows ASKING.
+ * is lost ─► it is opened again, and the version is polled; an error reply, or one that is not what
+ * was asked for ─► logged once, and nothing is read for a second, whatever messages come; more
+ * changed fields than REPLICA_FIELDS_MAX ─► all fields are read; Redis has lost its data ─► the
+ * known records are set again, one by one. In a cluster the node with the hash is found by MOVED,
+ * from any node of the policy that can be reached; by ASK while its slot is on the move, and then
+ * each read follows ASKING.
  *
  * A connection is never closed in its own callback: the timer `reconnect` closes it. */
 
@@ -37,6 +38,7 @@
 #include "store/redis/redis_subscriber.h"
 #include "store/redis_process.h"
 #include "store/replica/replica_fields.h"
+#include "store/replica/replica_node.h"
 #include "store/replica/replica_page.h"
 #include "store/store_meters.h"
 
@@ -79,10 +81,7 @@ struct replica_sync {
     struct span key;     /* of the hash */
     struct span channel; /* that changes are published on */
 
-    struct redis_store_options at; /* target of the link; in a cluster one of its nodes */
-    char at_host[HOST_BYTES_MAX];
-    bool is_asking; /* that node takes over the slot of the hash, and does not own it yet */
-    size_t n_hosts_tried;
+    struct replica_node node; /* that the link leads to */
     struct redis_link link;
     struct store_node_meters meters; /* of the link; not shown, since it makes no decisions */
     bool has_link;
@@ -104,6 +103,7 @@ struct replica_sync {
     enum reading reading;
     bool is_stale;         /* all fields must be read */
     bool is_poll_due;      /* the version must be read */
+    bool is_paused;        /* a reading has failed: the timer or a new link ends the pause */
     bool is_scanning;      /* all fields are being read */
     bool is_first_page;    /* the next page is the first of its scan */
     uint64_t version;      /* of the state that is known, or of the latest message; 0: none */
@@ -222,7 +222,9 @@ static bool check_life(struct replica_sync *sync)
 static void rest(struct replica_sync *sync)
 {
     const uint64_t passed_us = clock_monotonic_us() - sync->begun_us;
-    if (sync->is_doubted) {
+    if (sync->is_paused) {
+        timer_arm(&sync->timer, POLL_US);
+    } else if (sync->is_doubted) {
         timer_arm(&sync->timer, GRACE_US);
     } else if (sync->is_deaf && sync->polled_us < sync->begun_us) {
         timer_arm(&sync->timer, passed_us < POLL_US ? POLL_US - passed_us : 0);
@@ -258,22 +260,18 @@ static void report_trouble(struct replica_sync *sync, enum redis_fault fault, st
 /* Connects to the node that has the hash, as the redirection @said names it. */
 static void follow(struct replica_sync *sync, enum redis_fault fault, struct span said)
 {
-    struct redis_redirect redirect;
-    if (!redis_fault_read_redirect(said, &redirect) || redirect.host.len > HOST_BYTES_MAX) {
+    uint64_t wait_us;
+    const bool is_sound = replica_node_follow(&sync->node, fault, said, &wait_us);
+    if (!is_sound || wait_us > 0) {
         report_trouble(sync, fault, said);
-        return;
     }
-    if (redirect.host.len > 0) {
-        memcpy(sync->at_host, redirect.host.data, redirect.host.len);
-        sync->at.host = span_of(sync->at_host, redirect.host.len);
+    if (is_sound) {
+        sync->is_link_bad = true;
+        timer_arm(&sync->reconnect, wait_us);
     }
-    sync->at.port = redirect.port;
-    sync->is_asking = fault == REDIS_FAULT_ASK;
-    sync->is_link_bad = true;
-    timer_arm(&sync->reconnect, 0);
 }
 
-/* The scan cannot go on: another one is due, and what it has read is put. */
+/* If there is a scan it cannot go on: another one is due, and what it has read is put. */
 static void abandon_scan(struct replica_sync *sync)
 {
     sync->is_stale = true;
@@ -283,18 +281,26 @@ static void abandon_scan(struct replica_sync *sync)
     }
 }
 
+/* A reading has failed. The next one waits: Redis may be about to fail under its load, and one that
+ * refuses is asked by every proxy. */
+static void pause_reading(struct replica_sync *sync)
+{
+    abandon_scan(sync);
+    sync->is_paused = true;
+    rest(sync);
+}
+
 static void on_fault(struct replica_sync *sync, struct span said)
 {
     const enum redis_fault fault = redis_fault_of(said);
-    abandon_scan(sync);
-    if ((fault == REDIS_FAULT_MOVED || fault == REDIS_FAULT_ASK) && sync->options.n_hosts > 0) {
+    pause_reading(sync);
+    if (replica_node_is_redirect(&sync->node, fault)) {
         follow(sync, fault, said);
     } else if (redis_fault_row(fault)->reaction == REDIS_DROP) {
         redis_link_drop(&sync->link, fault, said);
     } else {
         report_trouble(sync, fault, said);
     }
-    rest(sync);
 }
 
 static void end_scan(struct replica_sync *sync)
@@ -335,10 +341,11 @@ static void on_read(struct replica_sync *sync, enum reading what)
 {
     redis_link_note_success(&sync->link);
     if (!replica_page_is_sound(&sync->page)) {
-        abandon_scan(sync);
-        rest(sync);
+        pause_reading(sync);
+        report_trouble(sync, REDIS_FAULT_MALFORMED, SPAN("no reply to what was asked"));
         return;
     }
+    sync->node.n_redirects = 0;
     if (what == READING_FIELDS) {
         sync->is_stale |= sync->page.is_lacking || !check_life(sync);
         replica_expire(sync->options.replica, clock_monotonic_us());
@@ -352,6 +359,7 @@ static void on_read(struct replica_sync *sync, enum reading what)
 static void on_version(struct replica_sync *sync, uint64_t version)
 {
     redis_link_note_success(&sync->link);
+    sync->node.n_redirects = 0;
     sync->is_poll_due = false;
     sync->polled_us = clock_monotonic_us();
     if (version == sync->version) {
@@ -394,17 +402,18 @@ static void send_words(struct replica_sync *sync, enum reading what, const struc
 {
     struct redis_wire command = {0};
     if (redis_wire_add(&command, words, n_words) != STATUS_OK) {
-        sync->is_stale = true;
-        rest(sync);
+        pause_reading(sync);
         return;
     }
     const uint64_t now_us = clock_monotonic_us();
     replica_page_begin(&sync->page, &sync->options, now_us, what == READING_PAGE);
     sync->link.connection.reply.listener = &sync->page.listener;
-    if ((!sync->is_asking || redis_link_send_asking(&sync->link, now_us) == STATUS_OK) &&
+    if ((!sync->node.is_asking || redis_link_send_asking(&sync->link, now_us) == STATUS_OK) &&
         redis_link_send(&sync->link, redis_wire_span(&command), &sync->call, now_us) == STATUS_OK) {
         sync->reading = what;
         timer_arm(&sync->timer, ANSWER_US);
+    } else {
+        pause_reading(sync);
     }
     redis_wire_free(&command);
 }
@@ -496,8 +505,8 @@ static bool restore_next(struct replica_sync *sync)
 /* Starts the next read, if one is due and possible. */
 static void go_on(struct replica_sync *sync)
 {
-    if (sync->reading != READING_NOTHING || sync->is_putting || !sync->has_link ||
-        sync->is_link_bad || !redis_link_may_settle(&sync->link)) {
+    if (sync->reading != READING_NOTHING || sync->is_paused || sync->is_putting ||
+        !sync->has_link || sync->is_link_bad || !redis_link_may_settle(&sync->link)) {
         return;
     }
     if (sync->is_scanning && sync->fields.n > 0) {
@@ -526,10 +535,11 @@ static void on_timer(void *context)
         redis_link_drop(&sync->link, REDIS_FAULT_HALF_OPEN, SPAN("no answer in time"));
         return;
     }
+    sync->is_paused = false;
     sync->is_poll_due = true;
     if (clock_monotonic_us() - sync->read_us >= calm_us) {
         sync->is_stale = true;
-        sync->is_asking = false; /* the slot may have stayed: its owner is found by MOVED */
+        sync->node.is_asking = false; /* the slot may have stayed: its owner is found by MOVED */
     }
     sync->is_stale |= sync->is_troubled;
     go_on(sync);
@@ -640,6 +650,7 @@ static void on_link_change(void *owner)
     const bool was_up = sync->is_link_up;
     sync->is_link_up = redis_link_may_settle(&sync->link);
     if (sync->is_link_up && !was_up) {
+        sync->is_paused = false;
         sync->is_stale = true;
         if (sync->is_subscriber_bad) {
             timer_arm(&sync->reconnect, 0);
@@ -648,10 +659,7 @@ static void on_link_change(void *owner)
     } else if (sync->options.n_hosts > 0 && sync->link.state == REDIS_LINK_DOWN &&
                sync->link.is_tried) {
         /* Try the next node. */
-        const size_t i = sync->n_hosts_tried++ % sync->options.n_hosts;
-        sync->at.host = sync->options.hosts[i].host;
-        sync->at.port = sync->options.hosts[i].port;
-        sync->is_asking = false;
+        replica_node_advance(&sync->node);
         sync->is_link_bad = true;
         reconnect_soon(sync);
     }
@@ -671,7 +679,7 @@ static void close_link(struct replica_sync *sync)
 static bool open_link(struct replica_sync *sync)
 {
     const struct span source = span_of(replica_read_script.text, replica_read_script.len);
-    sync->has_link = redis_link_init(&sync->link, sync->loop, &sync->at, source, &sync->meters,
+    sync->has_link = redis_link_init(&sync->link, sync->loop, &sync->node.at, source, &sync->meters,
                                      on_link_change, sync) == STATUS_OK;
     sync->link.is_quiet = true;
     sync->is_link_bad = !sync->has_link;
@@ -752,12 +760,8 @@ enum status replica_sync_new(struct loop *loop, const struct replica_sync_option
         free(made);
         return status;
     }
-    made->at = made->subscriber_at = made->options.redis;
-    if (options->n_hosts > 0) {
-        made->at.host = options->hosts[0].host;
-        made->at.port = options->hosts[0].port;
-        made->n_hosts_tried = 1;
-    }
+    made->subscriber_at = made->options.redis;
+    replica_node_init(&made->node, &made->options.redis, made->options.hosts, options->n_hosts);
     made->is_deaf = true;
     made->is_subscriber_bad = true;
     made->is_link_bad = true;

@@ -11,7 +11,7 @@ from harness.ports import end_accepting
 
 class Relay:
     """Listens at port. `reply`: what scripts are answered instead of by Redis (bytes; None: by
-    Redis). `is_hole`: takes what comes and says nothing any more, on connections that are then open,
+    Redis); `n_replied`: how many were. `is_hole`: takes what comes and says nothing any more, on connections that are then open,
     for ever. `delay_s`: replies to scripts come so much later at most, at random."""
 
     def __init__(self, redis, seed=0):
@@ -20,6 +20,7 @@ class Relay:
         self.is_hole = False
         self.delay_s = 0.0
         self.n_accepted = 0
+        self.n_replied = 0
         self.rng = random.Random(seed)
         self._is_over = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -54,6 +55,7 @@ class Relay:
                 return
             is_script = b"\r\nEVAL" in command[:20]
             if is_script and self.reply is not None:
+                self.n_replied += 1
                 client.sendall(self.reply)
                 continue
             server.sendall(command)

@@ -429,6 +429,39 @@ START_TEST(a_poll_is_one_small_command_a_second)
 }
 END_TEST
 
+/* --- what cannot be read --- */
+
+START_TEST(what_cannot_be_read_is_asked_for_once_a_second_whatever_messages_come)
+{
+    enum { SECONDS = 3 };
+    struct store *store = open_store();
+    struct ban_change ban = {.change.for_ms = 60000};
+    redisContext *admin = redis_server_connect(&server);
+    freeReplyObject(redisCommand(admin, "SET test:bans text PX 60000"));
+    freeReplyObject(redisCommand(admin, "PUBLISH test:changes %s", "ban 0"));
+    iterations_for(loop, 300 * 1000);
+    const unsigned long n_scans = n_sent(admin, "eval");
+    for (int i = 0; i < SECONDS * 20; i++) {
+        freeReplyObject(redisCommand(admin, "PUBLISH test:changes %s", "ban 0"));
+        iterations_for(loop, 50 * 1000);
+    }
+    const unsigned long n = n_sent(admin, "eval") - n_scans;
+    ck_assert_uint_ge(n, ARRAY_LEN(proxies) * (SECONDS - 2)); /* on a machine that is busy */
+    ck_assert_uint_le(n, ARRAY_LEN(proxies) * (SECONDS + 2));
+    freeReplyObject(redisCommand(admin, "DEL test:bans"));
+    ck_assert_int_eq(change(store, &ban, "{x}"), STATUS_OK);
+    await_found(&proxies[1], "{x}", BAN_REFUSES, true);
+    iterations_for(loop, 300 * 1000);
+    const uint64_t start_us = clock_monotonic_us();
+    struct ban_change next = {.change.for_ms = 60000};
+    ck_assert_int_eq(change(store, &next, "{y}"), STATUS_OK);
+    await_found(&proxies[1], "{y}", BAN_REFUSES, true);
+    ck_assert_uint_lt(clock_monotonic_us() - start_us, 900 * 1000); /* by its message again */
+    redisFree(admin);
+    store_free(store);
+}
+END_TEST
+
 /* --- large tables --- */
 
 START_TEST(a_change_is_read_while_many_records_are)
@@ -527,6 +560,7 @@ int main(void)
     tcase_add_test(tcase, a_silent_redis_is_left_and_what_changed_meanwhile_is_read);
     tcase_add_test(tcase, what_another_program_writes_is_known_by_its_message_or_its_version);
     tcase_add_test(tcase, a_poll_is_one_small_command_a_second);
+    tcase_add_test(tcase, what_cannot_be_read_is_asked_for_once_a_second_whatever_messages_come);
     tcase_add_test(tcase, a_change_is_read_while_many_records_are);
     tcase_add_test(tcase, a_key_that_is_reset_is_as_never_seen_and_all_processes_forget);
     suite_add_tcase(suite, tcase);
