@@ -20,6 +20,10 @@ bool compare_key_parts(const struct key_part *a, const struct key_part *b);
 /* Whether the parts of two keys are equal. Their `duplicates` is not compared. */
 bool compare_keys(const struct key *a, const struct key *b);
 
+/* Whether two policies keep their states in the same store: in memory, or in the same Redis under
+ * the same keys, by whatever user and rules of TLS. */
+bool compare_redis(const struct store_section *a, const struct store_section *b);
+
 /* Whether two policies use the same store in the same way, so that its connections can be kept. Not
  * compared: the size of the embedded store, the secret, and on_failure of each limit. */
 bool compare_stores(const struct store_section *a, const struct store_section *b);

@@ -86,6 +86,10 @@ bool replica_put_batch(struct replica *replica);
  * frees, are added to *@lost: Redis has lost them. True: there are more shards. */
 bool replica_end_reading(struct replica *replica, uint64_t now_us, struct replica_lost **lost);
 
+/* The life of the hash that the known records belong to. It is kept as they are when one
+ * replica_sync is freed and another one made; who makes one for another hash clears it. */
+struct replica_life *replica_life(struct replica *replica);
+
 /* --- what there is --- */
 
 struct replica_counters {

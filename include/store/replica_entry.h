@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/hash.h"
@@ -14,6 +15,16 @@ enum {
     REPLICA_SHARDS = 256,
     REPLICA_TEXT_BYTES_MAX = UINT16_MAX, /* of a record: its field and its value */
     REPLICA_FIELD_BYTES_MAX = 160,       /* of a field that a message names */
+    REPLICA_LIFE_BYTES_MAX = 32,
+};
+
+/* Redis may lose the records, for example by a restart without its data: then those that are known
+ * are set again. Each life of the hash has an id, in a field that is never deleted. If the id read
+ * differs from the id of the known records, or there is none, then a record that was not read is
+ * lost, not removed. A removed record leaves a mark in the hash, so that no process restores it. */
+struct replica_life {
+    char id[REPLICA_LIFE_BYTES_MAX];
+    size_t len; /* 0: none */
 };
 
 /* A record that is to be put. Spans are borrowed. */
@@ -36,6 +47,11 @@ struct replica_entry {
     bool is_alias;
     char texts[];
 };
+
+static inline bool replica_life_equals(const struct replica_life *a, const struct replica_life *b)
+{
+    return span_equals(span_of(a->id, a->len), span_of(b->id, b->len));
+}
 
 static inline struct span replica_entry_field(const struct replica_entry *entry)
 {

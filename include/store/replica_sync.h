@@ -55,8 +55,12 @@ struct replica_sync_options {
 MUST_USE enum status replica_sync_new(struct loop *loop, const struct replica_sync_options *options,
                                       struct replica_sync **sync);
 
-/* Call it in the loop's thread, or after the loop has stopped. The known records stay. NULL is a
- * no-op. */
+/* Call these in the loop's thread, or while the loop does not run. */
+
+/* Reads all fields again, after those that are being read: they may mean something else now. */
+void replica_sync_read_all(struct replica_sync *sync);
+
+/* The known records stay. NULL is a no-op. */
 void replica_sync_free(struct replica_sync *sync);
 
 #endif /* SLUICE_STORE_REPLICA_SYNC_H */

@@ -54,7 +54,7 @@ struct tenant {
 MUST_USE enum status tenants_new(size_t n_max, struct tenants **tenants);
 void tenants_free(struct tenants *tenants);
 
-/* Sets what finds the keys of fields. While no replica_sync is running. */
+/* Sets what finds the keys of fields. While no replica_sync of tenants is running. */
 void tenants_set_resolver(struct tenants *tenants, tenants_resolve *resolve, void *context);
 
 /* The replica of the tenants, for replica_sync, which gets @tenants as its context. */

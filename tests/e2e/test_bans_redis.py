@@ -9,9 +9,10 @@ import time
 import pytest
 
 from harness.admin import JSON, is_problem
-from harness.bans import BOB, CLIENT, KEYS, USER, at, await_statuses, body, hash_of, statuses
+from harness.bans import BOB, CLIENT, KEYS, POLICY, USER, Proxy, at, await_statuses, body, hash_of, statuses
 from harness.cluster import Cluster
 from harness.relay import Relay
+from harness.reload import reload
 from harness.wait import until
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -304,3 +305,55 @@ def test_ten_thousand_are_known_everywhere(start_proxies, start_redis):
     redis.call("PUBLISH", "sluice:changes", "ban " + "x" * 200)
     until(lambda: all(proxy.admin.read("/v1/bans")["n"] == 0 for proxy in proxies), "none",
           within=30)
+
+
+# --- reloads while Redis is away ---
+
+WITH_PLANS = POLICY.replace("login: {{", "login: {{plans: {{gold: 9/hour}}, plan: tenant, ")
+BANNED = "per-client:" + hash_of("{client.ip:9=127.0.0.1}")
+
+
+@pytest.fixture(name="without_redis")
+def fixture_without_redis(start, tmp_path, start_redis):
+    """without_redis(policy): a proxy that has read a ban, and its Redis, which is away and has lost that."""
+    def make(policy):
+        redis = start_redis()  # keeps nothing
+        now = int(time.time() * 1000)
+        redis.call("HSET", "sluice:bans", "id", "former", BANNED,
+                   f"ban {now + 600_000} {now} - {{client.ip:9=127.0.0.1}} test")
+        redis.call("PEXPIRE", "sluice:bans", 600_000)
+        proxy = Proxy(start, tmp_path, 0, at(redis), policy)
+        await_statuses([proxy], {429})
+        redis.kill()
+        until(lambda: "link lost" in proxy.sluice.stderr(), "no Redis")
+        return proxy, redis
+
+    return make
+
+
+def reload_to(proxy, policy, store):
+    text = policy.format(folder=proxy.folder, store=store).replace("rate: 1000/hour", "rate: 1001/hour")
+    assert "the policy is in force" in reload(proxy.sluice, text)
+    assert proxy.statuses() == {429}
+
+
+@pytest.mark.parametrize("before, after, more", [
+    (POLICY, POLICY, ""), (WITH_PLANS, WITH_PLANS, ""), (POLICY, WITH_PLANS, ""), (WITH_PLANS, POLICY, ""),
+    (POLICY, POLICY, ", coalesce: false"),
+], ids=["no plans", "plans", "plans come", "plans go", "store"])
+def test_a_reload_while_redis_is_away_loses_no_ban(without_redis, before, after, more):
+    proxy, redis = without_redis(before)
+    reload_to(proxy, after, at(redis, more))
+    reload_to(proxy, after, at(redis, more))
+    redis.start()
+    until(lambda: redis.call("HEXISTS", "sluice:bans", BANNED) or proxy.statuses() != {429}, "the ban in Redis")
+    assert proxy.statuses() == {429}
+    proxy.sluice.await_said("that were lost are set again")
+
+
+def test_a_reload_to_another_prefix_takes_no_ban_there(without_redis):
+    proxy, redis = without_redis(POLICY)
+    reload_to(proxy, POLICY, at(redis, ", prefix: other"))
+    redis.start()
+    await_statuses([proxy], {204})
+    assert not redis.call("HEXISTS", "other:bans", BANNED)

@@ -13,6 +13,7 @@ from harness import tokens
 from harness.admin import JSON, Admin, addresses, audit, ctl, is_problem
 from harness.bans import at, body
 from harness.program import command
+from harness.reload import reload
 from harness.tokens import bearer, claims, hs256
 from harness.wait import soon, until
 
@@ -171,6 +172,25 @@ def test_any_program_writes_the_table_as_the_manual_says(open_proxies, start_red
     soon(lambda: {tenant["plan"] for tenant in proxy.admin.read("/v1/tenants")["tenants"]} == {"unlimited"},
          "the poll", within=2.5)
     assert proxy.count() == 60
+
+
+def test_a_reload_reads_the_table_by_its_own_keys_over_the_same_links(open_proxies, start_redis):
+    redis = start_redis()
+    proxy, = open_proxies(at(redis), 1)
+    redis.call("HSET", "sluice:tenants", "header.x-user=k", "gold")
+
+    def subscribers():
+        return set(re.findall(rb"^id=(\d+) ", redis.call("CLIENT", "LIST", "TYPE", "pubsub"), re.MULTILINE))
+
+    until(lambda: len(subscribers()) == 2, "the subscriptions for bans and for tenants")
+    before = subscribers()
+    text = POLICY.format(folder=proxy.folder, store=at(redis), trusted="127.0.0.1")
+    reload(proxy.sluice, text.replace("header.x-api-key", "header.x-user"))
+    soon(lambda: proxy.admin.read("/v1/tenants")["n"] == 1, "the table to be read", within=5)
+    assert proxy.count(fields=[("X-User", "k")]) == 20
+    reload(proxy.sluice, text)
+    soon(lambda: proxy.admin.read("/v1/tenants")["n"] == 0, "the table to be read", within=5)
+    assert subscribers() == before
 
 
 def test_no_decision_is_by_a_plan_older_than_a_second(open_proxies, start_redis):

@@ -1,10 +1,15 @@
-/* Happy path: created ─► the thread runs its own loop until it is woken to stop ─► joined. */
+/* Happy path: created ─► the thread runs its own loop until it is woken to stop ─► joined.
+ *
+ * A reload restarts what it changes alone. With another store that is all. With the same store the
+ * loop and the syncs stay, so that nothing is forgotten: the thread is joined, the tenants follow
+ * the policy, and another thread runs the loop. */
 
 #include "app/serve/reload.h"
 
 #include <string.h>
 
 #include "base/log.h"
+#include "policy/compare.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 
@@ -27,13 +32,24 @@ static void *run(void *context)
     return NULL;
 }
 
-static void stop(struct replicas *replicas)
+static enum status start_thread(struct replicas *replicas)
+{
+    replicas->is_running = pthread_create(&replicas->thread, NULL, run, replicas) == 0;
+    return replicas->is_running ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void join_thread(struct replicas *replicas)
 {
     if (replicas->is_running) {
         wakeup_signal(&replicas->stop);
         pthread_join(replicas->thread, NULL);
         replicas->is_running = false;
     }
+}
+
+static void stop(struct replicas *replicas)
+{
+    join_thread(replicas);
     if (replicas->loop != NULL) {
         replica_sync_free(replicas->bans_sync);
         replica_sync_free(replicas->tenants_sync);
@@ -45,12 +61,22 @@ static void stop(struct replicas *replicas)
     }
 }
 
-static enum status start_syncs(struct replicas *replicas)
+static enum status sync_bans(struct replicas *replicas)
 {
-    enum status status =
-        stores_sync(replicas->plan, replicas->loop, &BANS_TABLE, bans_replica(replicas->bans),
-                    replicas->bans, &replicas->bans_sync);
-    if (status == STATUS_OK && replicas->active->policy->has_tenants) {
+    return stores_sync(replicas->plan, replicas->loop, &BANS_TABLE, bans_replica(replicas->bans),
+                       replicas->bans, &replicas->bans_sync);
+}
+
+/* As the policy in force wants it. Its keys may be others than those of the former one. */
+static enum status sync_tenants(struct replicas *replicas)
+{
+    enum status status = STATUS_OK;
+    if (!replicas->active->policy->has_tenants) {
+        replica_sync_free(replicas->tenants_sync);
+        replicas->tenants_sync = NULL;
+    } else if (replicas->tenants_sync != NULL) {
+        replica_sync_read_all(replicas->tenants_sync);
+    } else {
         status = stores_sync(replicas->plan, replicas->loop, &TENANTS_TABLE,
                              tenants_replica(replicas->tenants), replicas->tenants,
                              &replicas->tenants_sync);
@@ -66,12 +92,14 @@ static enum status start(struct replicas *replicas)
         status = wakeup_init(&replicas->stop, replicas->loop, on_stop, replicas);
     }
     if (status == STATUS_OK) {
-        status = start_syncs(replicas);
+        status = sync_bans(replicas);
     }
-    if (status == STATUS_OK && pthread_create(&replicas->thread, NULL, run, replicas) != 0) {
-        status = STATUS_NO_MEMORY;
+    if (status == STATUS_OK) {
+        status = sync_tenants(replicas);
     }
-    replicas->is_running = status == STATUS_OK;
+    if (status == STATUS_OK) {
+        status = start_thread(replicas);
+    }
     if (status != STATUS_OK) {
         stop(replicas);
     }
@@ -119,21 +147,49 @@ static void follow_policy(struct replicas *replicas, struct active_policy *activ
 
 /* --- life --- */
 
-enum status replicas_follow(struct replicas *replicas, struct active_policy *active)
+/* The store of @active is not asked yet, or was asked in another way. */
+static enum status follow_store(struct replicas *replicas, struct active_policy *active)
 {
-    const bool had_tenants = replicas->active != NULL && replicas->active->policy->has_tenants;
-    const bool is_same = replicas->plan == active->plan &&
-                         (replicas->is_running || active->plan->section.kind != STORE_REDIS);
-    bans_set_max(replicas->bans, active->policy->max.bans);
-    if (is_same && !had_tenants && !active->policy->has_tenants) {
-        follow_policy(replicas, active);
-        return STATUS_OK;
-    }
     struct store_plan *plan = store_plan_join(active->plan); /* before the former one is left */
+    const bool is_same_redis =
+        replicas->plan != NULL && compare_redis(&replicas->plan->section, &plan->section);
     leave_plan(replicas);
+    if (!is_same_redis) {
+        replica_life(bans_replica(replicas->bans))->len = 0; /* bans of another are not lost here */
+    }
     replicas->plan = plan;
     follow_policy(replicas, active);
     return plan->section.kind == STORE_REDIS ? start(replicas) : STATUS_OK;
+}
+
+/* The store stays as it is. */
+static enum status follow_tenants(struct replicas *replicas, struct active_policy *active)
+{
+    join_thread(replicas);
+    follow_policy(replicas, active);
+    enum status status = sync_tenants(replicas);
+    if (status == STATUS_OK) {
+        status = start_thread(replicas);
+    }
+    if (status != STATUS_OK) {
+        stop(replicas);
+    }
+    return status;
+}
+
+enum status replicas_follow(struct replicas *replicas, struct active_policy *active)
+{
+    const bool is_redis = active->plan->section.kind == STORE_REDIS;
+    const bool has_tenants = active->policy->has_tenants || replicas->tenants_sync != NULL;
+    bans_set_max(replicas->bans, active->policy->max.bans);
+    if (replicas->plan != active->plan || is_redis != replicas->is_running) {
+        return follow_store(replicas, active);
+    }
+    if (is_redis && has_tenants) {
+        return follow_tenants(replicas, active);
+    }
+    follow_policy(replicas, active);
+    return STATUS_OK;
 }
 
 enum status replicas_open(struct replicas *replicas, struct active_policy *active)

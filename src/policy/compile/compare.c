@@ -30,9 +30,7 @@ static bool same_tls(const struct tls_client_config *a, const struct tls_client_
            (a != NULL && b != NULL && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0);
 }
 
-/* Whether both use the same Redis with the same endpoints, by whatever user and rules of TLS: its
- * states are the same. */
-static bool same_redis(const struct store_section *a, const struct store_section *b)
+bool compare_redis(const struct store_section *a, const struct store_section *b)
 {
     return a->kind == b->kind && a->redis.kind == b->redis.kind &&
            same_endpoints(a->redis.endpoints, a->redis.n_endpoints, b->redis.endpoints,
@@ -43,7 +41,7 @@ static bool same_redis(const struct store_section *a, const struct store_section
 
 bool compare_stores(const struct store_section *a, const struct store_section *b)
 {
-    return same_redis(a, b) && same_tls(a->redis.tls, b->redis.tls) &&
+    return compare_redis(a, b) && same_tls(a->redis.tls, b->redis.tls) &&
            same_tls(a->redis.sentinel_tls, b->redis.sentinel_tls) &&
            span_equals(a->user, b->user) && span_equals(a->password, b->password) &&
            span_equals(a->sentinel_user, b->sentinel_user) &&
@@ -181,7 +179,7 @@ static const char *why_new(const struct policy *policy_before, const struct limi
 {
     const struct limit_rule *rule_before = rule_of(policy_before, before);
     const struct limit_rule *rule_after = rule_of(policy_after, after);
-    if (!same_redis(&policy_before->store, &policy_after->store)) {
+    if (!compare_redis(&policy_before->store, &policy_after->store)) {
         return "the store is another";
     }
     if (rule_before == NULL || rule_after == NULL ||

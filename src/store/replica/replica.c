@@ -30,6 +30,7 @@ struct replica {
     const char *module;
     const char *name;
     struct hash_key key;
+    struct replica_life life;                               /* of the thread that reads */
     _Atomic(struct replica_shard *) shards[REPLICA_SHARDS]; /* NULL: empty */
     atomic_size_t n;                                        /* records */
 
@@ -502,6 +503,11 @@ void replica_begin_reading(struct replica *replica)
     replica->n_ended = 0;
     replica->n_unobeyed_read = 0;
     pthread_mutex_unlock(&replica->lock);
+}
+
+struct replica_life *replica_life(struct replica *replica)
+{
+    return &replica->life;
 }
 
 /* Adds a copy of @entry to @lost. Without memory it is not restored. */

@@ -20,8 +20,8 @@ uint64_t replica_read_version(struct span digits)
 
 static void take_life(struct replica_page *page, struct span id)
 {
-    page->life_len = id.len <= REPLICA_LIFE_BYTES_MAX ? id.len : 0;
-    memcpy(page->life, id.data, page->life_len);
+    page->life.len = id.len <= REPLICA_LIFE_BYTES_MAX ? id.len : 0;
+    memcpy(page->life.id, id.data, page->life.len);
 }
 
 static void take_record(struct replica_page *page, struct span field, struct span value)
@@ -105,7 +105,7 @@ void replica_page_begin(struct replica_page *page, const struct replica_sync_opt
     page->redis_us = 0;
     page->cursor_len = 0;
     page->field_len = 0;
-    page->life_len = 0;
+    page->life.len = 0;
     page->version = 0;
     page->is_lacking = false;
 }

@@ -13,7 +13,6 @@
 
 enum {
     REPLICA_CURSOR_BYTES_MAX = 24,
-    REPLICA_LIFE_BYTES_MAX = 32,
     REPLICA_PAGE_FIELD_BYTES_MAX = 2048, /* a longer field is skipped */
 };
 
@@ -26,11 +25,10 @@ struct replica_page {
     char cursor[REPLICA_CURSOR_BYTES_MAX];
     size_t cursor_len; /* 0: none, or too long */
     char field[REPLICA_PAGE_FIELD_BYTES_MAX];
-    size_t field_len; /* field of the next value; 0: too long */
-    char life[REPLICA_LIFE_BYTES_MAX];
-    size_t life_len;  /* of the id of the hash; 0: none in the reply */
-    uint64_t version; /* before the page; 0: none */
-    bool is_lacking;  /* a record was not stored because there was no memory */
+    size_t field_len;         /* field of the next value; 0: too long */
+    struct replica_life life; /* of the hash; none in the reply: none */
+    uint64_t version;         /* before the page; 0: none */
+    bool is_lacking;          /* a record was not stored because there was no memory */
 };
 
 /* Prepares @page for the reply to a request sent at @now_us. @is_of_scan: as the member. */
@@ -50,12 +48,6 @@ static inline bool replica_page_is_sound(const struct replica_page *page)
 static inline struct span replica_page_cursor(const struct replica_page *page)
 {
     return span_of(page->cursor, page->cursor_len);
-}
-
-/* The id of the hash; empty: none in the reply. */
-static inline struct span replica_page_life(const struct replica_page *page)
-{
-    return span_of(page->life, page->life_len);
 }
 
 /* Whether no page follows. */

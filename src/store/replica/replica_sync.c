@@ -57,15 +57,6 @@ enum {
     MESSAGE_BYTES_MAX = 160, /* of the log */
 };
 
-/* Redis may lose the records, for example by a restart without its data: then those that are known
- * are set again. Each life of the hash has an id, in a field that is never deleted. If the id read
- * differs from the id of the known records, or there is none, then a record that was not read is
- * lost, not removed. A removed record leaves a mark in the hash, so that no process restores it. */
-struct life {
-    char id[REPLICA_LIFE_BYTES_MAX];
-    size_t len; /* 0: none */
-};
-
 enum reading {
     READING_NOTHING,
     READING_VERSION,
@@ -125,9 +116,9 @@ struct replica_sync {
     bool is_troubled;  /* a failure to read is in the log */
     enum log_level trouble_level; /* its level there */
 
-    struct life known; /* the life that the known records belong to */
-    struct life seen;  /* the life seen by the current or the latest reading of all fields */
-    struct replica_lost *lost; /* owned; to be set again, the first of them next */
+    struct replica_life *known; /* of the replica: the life that the known records belong to */
+    struct replica_life seen;   /* seen by the current or the latest reading of all fields */
+    struct replica_lost *lost;  /* owned; to be set again, the first of them next */
     bool is_restoring;
 };
 
@@ -152,17 +143,6 @@ static const char *message(const struct replica_sync *sync, char *buffer, const 
 
 /* --- what Redis has lost --- */
 
-static bool is_life(const struct life *life, struct span id)
-{
-    return span_equals(span_of(life->id, life->len), id);
-}
-
-static void keep_life(struct life *life, struct span id)
-{
-    memcpy(life->id, id.data, id.len);
-    life->len = id.len;
-}
-
 static void drop_first_lost(struct replica_sync *sync)
 {
     struct replica_lost *lost = sync->lost;
@@ -180,8 +160,8 @@ static void drop_lost(struct replica_sync *sync)
 /* Whether records that were not read are lost, not removed. */
 static bool has_other_life(const struct replica_sync *sync)
 {
-    return sync->options.table->is_restored && sync->known.len > 0 &&
-           !is_life(&sync->known, span_of(sync->seen.id, sync->seen.len));
+    return sync->options.table->is_restored && sync->known->len > 0 &&
+           !replica_life_equals(sync->known, &sync->seen);
 }
 
 /* A reading of all fields is complete: lost records, which are kept, are logged. */
@@ -199,20 +179,20 @@ static void note_lost(struct replica_sync *sync)
     }
     sync->is_restoring = n > 0;
     if (n == 0) {
-        sync->known = sync->seen;
+        *sync->known = sync->seen;
     }
 }
 
 /* Fields were read. False: they belong to another life, and all fields must be read. */
 static bool check_life(struct replica_sync *sync)
 {
-    struct life *expected = sync->is_restoring || sync->is_scanning ? &sync->seen : &sync->known;
-    const struct span id = replica_page_life(&sync->page);
+    struct replica_life *expected =
+        sync->is_restoring || sync->is_scanning ? &sync->seen : sync->known;
     if (expected->len == 0) {
-        keep_life(expected, id);
+        *expected = sync->page.life;
         return true;
     }
-    return !sync->options.table->is_restored || is_life(expected, id);
+    return !sync->options.table->is_restored || replica_life_equals(expected, &sync->page.life);
 }
 
 /* --- reading --- */
@@ -326,7 +306,7 @@ static void on_page(struct replica_sync *sync)
     const struct span cursor = replica_page_cursor(&sync->page);
     sync->version = sync->is_first_page ? sync->page.version : sync->version;
     sync->is_first_page = false;
-    keep_life(&sync->seen, replica_page_life(&sync->page));
+    sync->seen = sync->page.life;
     memcpy(sync->cursor, cursor.data, cursor.len);
     sync->cursor_len = cursor.len;
     if (replica_page_is_last(&sync->page)) {
@@ -495,7 +475,7 @@ static bool restore_next(struct replica_sync *sync)
     }
     if (!is_sent && sync->is_restoring) {
         sync->is_restoring = false;
-        sync->known = sync->seen;
+        *sync->known = sync->seen;
         log_info(sync->options.table->module,
                  message(sync, words, "", " that were lost are set again"), "%s", "");
     }
@@ -755,6 +735,7 @@ enum status replica_sync_new(struct loop *loop, const struct replica_sync_option
     made->loop = loop;
     made->options = *options;
     made->options.redis.n_limits = 0;
+    made->known = replica_life(options->replica);
     const enum status status = redis_tls_open(loop, &made->options.redis);
     if (status != STATUS_OK) {
         free(made);
@@ -774,6 +755,12 @@ enum status replica_sync_new(struct loop *loop, const struct replica_sync_option
     timer_arm(&made->reconnect, 0);
     *sync = made;
     return STATUS_OK;
+}
+
+void replica_sync_read_all(struct replica_sync *sync)
+{
+    sync->is_stale = true;
+    go_on(sync);
 }
 
 void replica_sync_free(struct replica_sync *sync)
