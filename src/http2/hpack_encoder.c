@@ -108,9 +108,13 @@ static const struct static_name SECRETS[] = {
 
 /* --- the table --- */
 
-void hpack_encoder_init(struct hpack_encoder *encoder)
+void hpack_encoder_init(struct hpack_encoder *encoder, bool has_table)
 {
-    *encoder = (struct hpack_encoder){.capacity = HPACK_TABLE_BYTES, .least = HPACK_TABLE_BYTES};
+    *encoder = (struct hpack_encoder){
+        .has_table = has_table,
+        .capacity = HPACK_TABLE_BYTES,
+        .least = HPACK_TABLE_BYTES,
+    };
 }
 
 static uint32_t entry_size(const struct hpack_entry *entry)
@@ -395,6 +399,9 @@ char *hpack_encode_line(struct hpack_encoder *encoder, char *at, struct span nam
     uint32_t index = name.len > 0 && name.data[0] == ':' ? find_static(name, value) : 0;
     if (index != 0) {
         return put_number(at, INDEXED, INDEXED_BITS, index);
+    }
+    if (!encoder->has_table) {
+        return put_literal(at, LITERAL, LITERAL_BITS, name, value);
     }
     const uint32_t hash = hash_line(name, value);
     index = find_dynamic(encoder, hash, name, value);

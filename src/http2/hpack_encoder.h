@@ -28,6 +28,7 @@ enum {
 struct hpack_entry;
 
 struct hpack_encoder {
+    bool has_table;
     uint32_t capacity; /* of the table, as RFC 7541 section 4.1 counts */
     uint32_t least;    /* since the last block */
     uint32_t size;
@@ -39,7 +40,8 @@ struct hpack_encoder {
     uint32_t seen[HPACK_SEEN];                      /* hashes of lines that were sent */
 };
 
-void hpack_encoder_init(struct hpack_encoder *encoder);
+/* Without @has_table each line stands for itself in every block. */
+void hpack_encoder_init(struct hpack_encoder *encoder, bool has_table);
 void hpack_encoder_free(struct hpack_encoder *encoder);
 
 /* The peer grants a table of @bytes. */

@@ -135,7 +135,9 @@ struct http2_session *session_new(const struct http2_config *config, bool is_cli
     list_init(&session->sent);
     list_init(&session->ended);
     list_init(&session->ready);
-    hpack_encoder_init(&session->encoder);
+    /* A server that stops reading a head at what it refuses does not see what the rest of it puts
+     * into the table, and takes one client's line for another's from then on: requests use none. */
+    hpack_encoder_init(&session->encoder, !is_client);
     if (!make(session)) {
         http2_session_free(session);
         return NULL;

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from hpack import Decoder
 from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.client import Client
@@ -511,3 +512,17 @@ def test_a_connection_whose_window_stays_closed_takes_no_more_bodies(start, star
     assert [request.peer.number for request in server.requests[-2:]] == [1, 2]
     for client in hogs:
         client.close()
+
+
+def test_no_head_depends_on_those_of_others(start, start_http2_server, connect):
+    """A server that stops reading a head at what it refuses loses what that puts into the table of the connection, and
+    would read the lines of other clients by its indexes: lighttpd does."""
+    server = start_http2_server()
+    proxy = start(f"listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}\nupstream: {server.url}")
+    client = connect(proxy)
+    for _ in range(4):
+        client.ask(path="/a", more=[("x-api-key", "one"), ("user-agent", "same")])
+    assert len(server.peers) == 1 and len(server.requests) == 4
+    heads = [frame for frame in server.peers[0].frames if isinstance(frame, HeadersFrame)]
+    for frame in heads:
+        assert ("x-api-key", "one") in Decoder().decode(frame.data)

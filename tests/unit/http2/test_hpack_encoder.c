@@ -21,7 +21,7 @@ static char block[BLOCK_BYTES_MAX];
 
 static void set_up(void)
 {
-    hpack_encoder_init(&encoder);
+    hpack_encoder_init(&encoder, true);
     ck_assert_int_eq(nghttp2_hd_inflate_new(&decoder), 0);
 }
 
@@ -129,6 +129,25 @@ START_TEST(secrets_are_never_indexed)
 }
 END_TEST
 
+START_TEST(without_a_table_each_block_stands_for_itself)
+{
+    const struct line lines[] = {LINE(":method", "GET"), LINE("x-api-key", "one"),
+                                 LINE("user-agent", "curl/8")};
+    size_t n_never;
+    hpack_encoder_init(&encoder, false);
+    const size_t first = pass(lines, ARRAY_LEN(lines), &n_never);
+    for (int i = 0; i < 3; i++) {
+        nghttp2_hd_inflate_del(decoder); /* one that has read no other block */
+        ck_assert_int_eq(nghttp2_hd_inflate_new(&decoder), 0);
+        ck_assert_uint_eq(pass(lines, ARRAY_LEN(lines), &n_never), first);
+    }
+    hpack_encoder_resize(&encoder, 0);
+    nghttp2_hd_inflate_change_table_size(decoder, 0); /* which the next block is to answer */
+    ck_assert_uint_eq(pass(lines, ARRAY_LEN(lines), &n_never), first + 1);
+    ck_assert_uint_eq(encoder.n, 0);
+}
+END_TEST
+
 START_TEST(long_lines_and_empty_ones)
 {
     static char letters[20000];
@@ -205,6 +224,7 @@ int main(void)
     tcase_add_test(tcase, a_line_that_comes_again_is_a_byte);
     tcase_add_test(tcase, values_that_change_leave_the_table_alone);
     tcase_add_test(tcase, secrets_are_never_indexed);
+    tcase_add_test(tcase, without_a_table_each_block_stands_for_itself);
     tcase_add_test(tcase, long_lines_and_empty_ones);
     tcase_add_test(tcase, any_lines_in_any_table);
     tcase_add_test(tcase, a_table_that_shrinks_and_grows_between_blocks);
