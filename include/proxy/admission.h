@@ -96,6 +96,9 @@ MUST_USE enum rule_outcome admission_read_key(const struct limit_rule *rule,
                                               struct span secret, size_t i, size_t *n,
                                               struct text *key);
 
+/* Whether an enforced limit may hold the request until a departure: it has max_wait. */
+bool admission_is_shaped(const struct admission *admission);
+
 /* --- after the decision, while its status is STATUS_OK --- */
 
 /* Whether there are verdicts of enforced limits to report: false for a ban, and when every limit
@@ -107,15 +110,14 @@ bool admission_has_verdicts(const struct admission *admission);
 MUST_USE bool admission_find_nearest(const struct admission *admission,
                                      struct fields_legacy *nearest);
 
-/* How long to hold an admitted request, us: the longest wait among its enforced limits. */
-uint64_t admission_wait_us(const struct admission *admission);
+/* Set *wait_us to how long to hold an admitted request: until the latest departure that an enforced
+ * limit gives it. False: another of its departures is more than a gap before that. */
+MUST_USE bool admission_find_wait(const struct admission *admission, uint64_t *wait_us);
 
 /* Whether an admitted request holds slots. settlement_make() releases them. */
 bool admission_has_slots(const struct admission *admission);
-
 /* The part of admission_speaks() for an admission with has_several. */
 bool admission_speaks_of_several(const struct admission *admission, size_t i);
-
 /* Whether charge @i is the one that is reported for its limit. Where a limit has several charges,
  * this is the one that denies, or else the one nearest to exhaustion. */
 static inline bool admission_speaks(const struct admission *admission, size_t i)
@@ -128,10 +130,8 @@ bool admission_is_shadow_denial(const struct admission *admission, size_t i);
 
 /* The first enforced limit that denied, or NULL. */
 const struct charge *admission_first_denied(const struct admission *admission);
-
 /* The name to report for @denied: that of its limit, or for a ban that of its rule. */
 struct span admission_denier(const struct admission *admission, const struct charge *denied);
-
 /* The reply that the first denying limit sets instead of a problem document. NULL: none is set, no
  * limit denied, or it is a ban. */
 const struct reply_spec *admission_deny_reply(const struct admission *admission);

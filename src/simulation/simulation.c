@@ -369,7 +369,15 @@ static bool decide(struct simulation *simulation, struct simulation_case *open,
     }
     answer->verdict =
         is_token_refused(&simulation->evaluation) ? SIMULATION_REFUSED : SIMULATION_ALLOWED;
-    answer->wait_us = admission_wait_us(admission);
+    if (!admission_find_wait(admission, &answer->wait_us)) {
+        settlement_undo(admission, simulation->store);
+        *answer = (struct simulation_answer){.client = answer->client,
+                                             .route = answer->route,
+                                             .verdict = SIMULATION_REFUSED,
+                                             .status = 400,
+                                             .reason = KEY_AMBIGUITY};
+        return false;
+    }
     open->outcome = outcome_of(&simulation->evaluation, future);
     return plan_end(simulation, open, answer->wait_us + future->takes_us);
 }

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import program
+from harness import message, program
 from harness.wait import until
 
 POLICY = """
@@ -238,6 +238,20 @@ def test_a_request_that_would_be_held_is_told_for_how_long(start, start_redis, p
     assert proxy.ask("GET", "/q").status == 204
     told = explain(path, "GET", "/q", "--live")
     assert re.search(r"held for (1m|[1-5]\d)", told)
+
+
+def test_two_departures_that_are_apart_are_told_as_the_refusal_that_they_are(start, start_redis, policy_file):
+    redis = start_redis()
+    text = LIVE.replace("REDIS", redis.url).replace("key: path", "key: cookie.sid")
+    proxy, path = start_live(start, text), policy_file(text)
+    ask = ["GET", "/q", "-H", "Cookie: sid=a; sid=b", "--live"]
+    assert proxy.ask("GET", "/q", {"Cookie": "sid=b"}).status == 204
+    assert explain_json(path, *ask)["answer"]["passes"], "they are no more than a gap apart"
+    held = proxy.send(message.request("GET", "/q", {"Cookie": "sid=b"}, None))
+    until(lambda: json.loads(program.command("explain", path, *ask, "--json").stdout)["answer"]["status"] == 400,
+          "the second one to be held")
+    assert "differing" in explain_json(path, *ask, status=3)["answer"]["reason"]
+    held.close()
 
 
 def test_a_cluster_and_a_master_behind_sentinels_are_asked_too(start, start_cluster, start_watched,

@@ -25,6 +25,7 @@ limits:
   monthly: {key: global, algorithm: fixed_window, rate: 2/month}
   slots: {key: client.ip, algorithm: concurrency, rate: 2, lease: 10s}
   shaped: {key: global, algorithm: leaky_bucket, rate: 2/s, burst: 3, max_wait: 1s}
+  paced: {key: cookie.sid, algorithm: leaky_bucket, rate: 2/s, max_wait: 1m}
   failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, charge_on: [401]}
   tokens: {key: client.ip, rate: 100/hour}
   idea: {key: client.ip, rate: 1/hour, shadow: true}
@@ -42,6 +43,7 @@ routes:
   - {name: monthly, match: {path: /monthly}, limits: [monthly], upstream: api}
   - {name: slots, match: {path: /slots}, limits: [slots], upstream: api}
   - {name: shaped, match: {path: /shaped}, limits: [shaped], upstream: api}
+  - {name: paced, match: {path: /paced}, limits: [paced, tokens], upstream: api}
   - {name: login, match: {path: /login, method: [POST]}, limits: [failures], upstream: api}
   - name: tokens
     match: {path: /tokens}
@@ -137,6 +139,14 @@ STORIES = {
         "{request: GET /shaped, expect: {held: 500ms}}",
         "{request: GET /shaped, expect: {held: 1s}}",
         "{request: GET /shaped, expect: {verdict: denied, limit: shaped}}",
+    ],
+    "of two departures the later one is waited for, unless they are apart": [
+        "{request: GET /paced, headers: {Cookie: sid=b}, expect: {held: 0s}}",
+        "{request: GET /paced, headers: {Cookie: sid=a; sid=b}, expect: {verdict: allowed, held: 500ms}}",
+        "{request: GET /paced, headers: {Cookie: sid=a; sid=b}, expect: {verdict: allowed, held: 1s}}",
+        "{request: GET /paced, headers: {Cookie: sid=b}, expect: {held: 1500ms}}",
+        "{request: GET /paced, headers: {Cookie: sid=a; sid=b}, expect: {verdict: refused, status: 400}}",
+        "{request: GET /tokens, expect: {remaining: 86}}",
     ],
     "answers that do not count are given back when they are known": [
         "{request: POST /login, answer: 200, repeat: 9, expect: allowed}",

@@ -145,6 +145,128 @@ def test_waiting_for_a_departure_is_not_idling(start, start_upstream):
     assert [client.read().status for client in clients] == [200, 200]
 
 
+# --- bodies ---
+
+BEGUN = {"length": {"Content-Length": "1"}, "chunked": {"Transfer-Encoding": "chunked"},
+         "expect": {"Content-Length": "1", "Expect": "100-continue"}}
+REST = {"length": b"x", "chunked": b"1\r\nx\r\n0\r\n\r\n", "expect": b"x"}
+
+
+def metric(proxy, name):
+    page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+    return int(re.search(rf"^sluice_{name} (\d+)$", page, re.MULTILINE).group(1))
+
+
+@pytest.mark.parametrize("body", BEGUN)
+def test_bodies_that_come_late_all_at_once_leave_apart(start_in_store, start_upstream, body):
+    """The departure is granted when the body has come: one that is missed could be made up for."""
+    arrivals = Arrivals()
+    proxy = start_in_store(shaping(start_upstream(arrivals), rest=", buffer: {wait: 1m}"))
+    clients = [proxy.send(message.request("POST", f"/{i}", BEGUN[body], None)) for i in range(10)]
+    until(lambda: metric(proxy, "buffering_requests") == 10, "all of them to be awaited")
+    time.sleep(1)  # as long as they would be held
+    with Stalls() as stalls:
+        started = time.monotonic()
+        for client in clients:
+            client.send(REST[body])
+        responses = [client.read() for client in clients]
+        if body == "expect":
+            assert {response.status for response in responses} == {100}
+            responses = [client.read() for client in clients]
+    assert [response.status for response in responses] == [200] * 10
+    assert_kept_apart(arrivals, 10, started, 0.1, stalls)
+
+
+def test_what_is_not_buffered_leaves_at_its_departure(start, start_upstream):
+    def at_head(peer, request):
+        arrivals(peer, request)
+        peer.read_body(request)
+
+    arrivals = Arrivals()
+    upstream = start_upstream(at_head, reads_body=False)
+    proxy = start(shaping(upstream, rest=", buffer: off"))
+    with Stalls() as stalls:
+        started = time.monotonic()
+        clients = [proxy.send(message.request("POST", f"/{i}", BEGUN["length"], None)) for i in range(5)]
+        assert [client.read().status for client in clients] == [200] * 5
+    assert_kept_apart(arrivals, 5, started, 0.1, stalls)
+
+
+def test_a_body_that_never_comes_takes_no_departure_and_no_quota(start_in_store, start_upstream):
+    proxy = start_in_store("""
+        admin: 127.0.0.1:0
+        upstreams: {api: {servers: "%s", buffer: {wait: 200ms}}}
+        limits:
+          queue: {key: global, algorithm: leaky_bucket, rate: 1/10m, max_wait: 1h}
+          day: {key: client.ip, algorithm: fixed_window, rate: 10/day}
+        routes: [{limits: [queue, day], upstream: api}]
+    """ % start_upstream().url)
+    late = proxy.send(message.request("POST", "/late", BEGUN["length"], None))
+    assert late.read().status == 408
+    gone = proxy.send(message.request("POST", "/gone", BEGUN["length"], None))
+    until(lambda: metric(proxy, "buffering_requests") == 1, "it to be awaited")
+    gone.close()
+    assert [proxy.lines_of(path, 1)[0]["verdict"] for path in ("/late", "/gone")] == ["none", "none"]
+    served = proxy.ask()
+    assert served.status == 200 and '"day";r=9' in served.get("RateLimit")
+
+
+def test_what_is_denied_is_denied_when_its_body_has_come(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(shaping(upstream, rate="1/10m", max_wait="1s"))
+    assert proxy.ask().status == 200
+    client = proxy.send(message.request("POST", "/denied", BEGUN["length"], None))
+    assert client.is_quiet(0.2)
+    client.send(b"x")
+    assert client.read().status == 429
+    assert client.ask(path="/next").status == 429, "the connection goes on"
+    assert len(upstream.requests) == 1 and metric(proxy, "buffered_bytes") == 0
+
+
+# --- several values ---
+
+
+def cookies(upstream, max_wait):
+    return f"""
+        admin: 127.0.0.1:0
+        upstreams: {{api: {{servers: "{upstream.url}"}}}}
+        limits:
+          queue: {{key: cookie.sid, algorithm: leaky_bucket, rate: 10/s, max_wait: {max_wait}}}
+          day: {{key: client.ip, algorithm: fixed_window, rate: 100/day}}
+        routes: [{{limits: [queue, day], upstream: api}}]
+    """
+
+
+def test_a_browser_with_two_cookies_of_one_name_is_held_as_others(start_in_store, start_upstream):
+    arrivals = Arrivals()
+    proxy = start_in_store(cookies(start_upstream(arrivals), "5s"), workers=1)
+    with Stalls() as stalls:
+        started = time.monotonic()
+        clients = []
+        for i in range(6):
+            clients.append(proxy.send(message.request("GET", f"/{i}", {"Cookie": "sid=a; sid=b"})))
+            time.sleep(0.02)
+        assert [client.read().status for client in clients] == [200] * 6
+    assert_kept_apart(arrivals, 6, started, 0.1, stalls)
+
+
+def test_two_values_whose_departures_are_apart_are_refused(start_in_store, start_upstream):
+    """Held until the later departure, those of the other value would leave together."""
+    upstream = start_upstream()
+    proxy = start_in_store(cookies(upstream, "1h"), workers=1)
+    held = [proxy.send(message.request("GET", "/b", {"Cookie": "sid=b"})) for _ in range(40)]
+    until(lambda: metric(proxy, "held_requests") + len(upstream.requests) == 40, "all to be held")
+    refused = [proxy.ask(path="/torn", fields={"Cookie": "sid=a; sid=b"}) for _ in range(3)]
+    assert [answer.status for answer in refused] == [400] * 3
+    assert "differing" in refused[0].json()["detail"]
+    line = proxy.lines_of("/torn", 3)[0]
+    assert "differing" in line["fault"] and "held_us" not in line
+    alone = proxy.ask(fields={"Cookie": "sid=c"})
+    assert alone.status == 200 and '"day";r=59' in alone.get("RateLimit"), "other limits get it back"
+    for client in held:
+        client.close()
+
+
 # --- who does not wait for it ---
 
 LONG = {"rate": "1/10m", "max_wait": "1h"}
@@ -159,7 +281,7 @@ LONG = {"rate": "1/10m", "max_wait": "1h"}
 ], ids=["get", "post", "part_of_a_body", "pipelined"])
 def test_a_client_that_leaves_is_held_no_longer(start, start_upstream, leave, request_bytes):
     upstream = start_upstream()
-    proxy = start(shaping(upstream, **LONG))
+    proxy = start(shaping(upstream, **LONG, rest=", buffer: off"))
     assert proxy.ask().status == 200
     client = proxy.send(request_bytes)
     await_held(proxy, 1)
@@ -174,7 +296,7 @@ def test_a_client_that_leaves_is_held_no_longer(start, start_upstream, leave, re
 def test_a_client_that_leaves_behind_bytes_that_nobody_reads_is_held_no_longer(
         start, start_upstream, leave):
     upstream = start_upstream()
-    proxy = start(shaping(upstream, **LONG))
+    proxy = start(shaping(upstream, **LONG, rest=", buffer: off"))
     assert proxy.ask().status == 200
     client = proxy.send(message.request("POST", "/held", {"Content-Length": "99"}))
     await_held(proxy, 1)
@@ -187,16 +309,18 @@ def test_a_client_that_leaves_behind_bytes_that_nobody_reads_is_held_no_longer(
     assert len(upstream.requests) == 1
 
 
-def test_what_a_held_client_sends_on_is_passed_on_after_its_departure(start, start_upstream):
+@pytest.mark.parametrize("buffer", ["64KiB", "1KiB", "off"])
+def test_what_a_held_client_sends_on_is_passed_on_after_its_departure(start, start_upstream, buffer):
     upstream = start_upstream()
-    proxy = start(shaping(upstream, rate="2/s"))
+    proxy = start(shaping(upstream, rate="2/s", rest=f", buffer: {buffer}"))
     assert proxy.ask().status == 200
-    client = proxy.send(message.request("POST", "/held", {"Content-Length": "12"}))
+    part = b"a part" * 256
+    client = proxy.send(message.request("POST", "/held", {"Content-Length": str(2 * len(part))}))
     for _ in range(2):
         assert client.is_quiet(0.05)
-        client.send(b"a part")
+        client.send(part)
     assert client.read().status == 200
-    assert upstream.last.body == b"a part" * 2
+    assert upstream.last.body == part * 2
     assert client.ask(path="/next").status == 200
 
 

@@ -317,8 +317,8 @@ void explanation_take_state(struct explanation *explanation)
     explanation->state = STATE_KNOWN;
     if (!decision->allowed) {
         deny(explanation);
-    } else {
-        explanation->answer.hold_us = admission_wait_us(&explanation->admission);
+    } else if (!admission_find_wait(&explanation->admission, &explanation->answer.hold_us)) {
+        refuse(explanation, 400, KEY_AMBIGUITY);
     }
 }
 

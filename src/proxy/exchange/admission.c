@@ -312,17 +312,45 @@ enum admission_result admission_prepare(struct admission *admission,
                                           : prepare_rules(&preparation);
 }
 
-uint64_t admission_wait_us(const struct admission *admission)
+static bool is_shaped(const struct charge *charge)
 {
-    uint64_t longest_us = 0;
+    return charge->limit->params.max_wait > 0 && !charge->limit->shadow;
+}
+
+bool admission_is_shaped(const struct admission *admission)
+{
+    size_t i = 0;
+    while (i < admission->decision.n_charges && !is_shaped(&admission->charges[i])) {
+        i++;
+    }
+    return i < admission->decision.n_charges;
+}
+
+/* How long after the departure that @charge gives the request none other leaves. */
+static uint64_t gap_us(const struct charge *charge)
+{
+    const struct limit_params *params = &charge->limit->params;
+    return limit_us(charge->limit, charge->cost * params->period / params->rate);
+}
+
+bool admission_find_wait(const struct admission *admission, uint64_t *wait_us)
+{
+    uint64_t latest_us = 0;
+    bool is_one = true;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
-        const uint64_t wait_us = limit_us(charge->limit, charge->verdict.wait);
-        if (!charge->limit->shadow && wait_us > longest_us) {
-            longest_us = wait_us;
+        if (is_shaped(charge) && limit_us(charge->limit, charge->verdict.wait) > latest_us) {
+            latest_us = limit_us(charge->limit, charge->verdict.wait);
         }
     }
-    return longest_us;
+    for (size_t i = 0; admission->has_several && i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        is_one =
+            is_one && (!is_shaped(charge) ||
+                       latest_us - limit_us(charge->limit, charge->verdict.wait) <= gap_us(charge));
+    }
+    *wait_us = latest_us;
+    return is_one;
 }
 
 bool admission_has_slots(const struct admission *admission)

@@ -72,7 +72,7 @@ struct exchange {
     struct slot_holder slots;           /* in config->slot_holders while it holds slots */
     struct address peer;                /* the other end of the client's connection */
 
-    bool is_decision_pending;
+    bool is_decision_pending, awaits_body_first; /* n_put_off charges are decided behind that */
     bool is_cost_reported;  /* by the response, where the route takes the cost from it */
     uint32_t reported_cost; /* units */
     uint8_t request_id[16]; /* random; sent as X-Request-ID unless a trusted proxy brought one */
@@ -82,7 +82,7 @@ struct exchange {
     struct upstream_server *server;
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
-    unsigned n_interims;
+    unsigned n_interims, n_put_off;
     bool may_go_ahead;           /* the server has sent 100: it wants the body */
     bool is_repeated, is_unsent; /* sent to a server before; with @end: sent to none */
     bool is_request_sent;        /* completely; in a tunnel: the client's side has ended */

@@ -64,13 +64,13 @@ void exchange_drop_buffer(struct exchange *exchange)
     exchange->buffer = NULL;
 }
 
-/* Choose a server, with what has come. */
+/* Go on with what has come. */
 static void go_on(struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
     body_buffer_trim(&exchange->buffer->body);
     end_wait(exchange, now_us);
-    exchange_choose_server(exchange, now_us);
+    exchange_on_body_awaited(exchange, now_us);
 }
 
 static void on_wait_over(void *context)
@@ -221,7 +221,7 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
         exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
         exchange->messages = (struct grpc_messages){0};
         if (upstream->speaks_http2 && !exchange->is_call) {
-            exchange_choose_server(exchange, now_us); /* a stream holds no connection */
+            exchange_on_body_awaited(exchange, now_us); /* a stream holds no connection */
             return;
         }
     }
@@ -229,7 +229,7 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
     if (spec->bytes == 0 || (request->expect_continue && !fits && !exchange->is_call) ||
         exchange->client->ops->has_whole_body(exchange->client)) {
-        exchange_choose_server(exchange, now_us);
+        exchange_on_body_awaited(exchange, now_us);
     } else {
         await_body(exchange, spec, now_us);
     }

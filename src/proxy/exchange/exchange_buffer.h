@@ -16,9 +16,12 @@
 
 struct exchange;
 
-/* @exchange is admitted and has a body: keep its start as the route's `buffer` says, then choose a
- * server. If there is nothing to wait for, choose it now. */
+/* @exchange has a body, and is admitted or awaits its body first: keep its start as the route's
+ * `buffer` says, then exchange_on_body_awaited(). If there is nothing to wait for, call it now. */
 COLD void exchange_await_body(struct exchange *exchange, uint64_t now_us);
+
+/* The wait is over: decide if that was put off, else choose a server (exchange_decide.c). */
+COLD void exchange_on_body_awaited(struct exchange *exchange, uint64_t now_us);
 
 /* In BUFFER: a piece of the body, as in exchange_on_body(). The caller has counted its bytes. */
 MUST_USE bool exchange_buffer_piece(struct exchange *exchange, struct span piece, bool last);

@@ -3,7 +3,7 @@
  * Happy path: the route is found, and the store judges its limits, at once or later.
  *
  * Failures, each with its answer: a refusal by request_evaluate() (its status), a ban or a denial
- * (429), no decision (503), too many held requests (503). */
+ * (429), no decision (503), too many held requests (503), departures that are apart (400). */
 
 #include <stdatomic.h>
 
@@ -19,6 +19,7 @@
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
+#include "proxy/settlement.h"
 #include "tls/tls_stream.h"
 
 enum { UNBELIEVED_LOG_US = 60 * 1000 * 1000 };
@@ -33,7 +34,7 @@ static void refuse(struct exchange *exchange)
 static void go_on(struct exchange *exchange, uint64_t now_us)
 {
     if (exchange->evaluation.status == 0) {
-        if (exchange->request.body == BODY_NONE) {
+        if (exchange->request.body == BODY_NONE || exchange->awaits_body_first) {
             exchange_choose_server(exchange, now_us);
         } else {
             exchange_await_body(exchange, now_us);
@@ -128,7 +129,12 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
 
 static void on_admitted(struct exchange *exchange, uint64_t now_us)
 {
-    const uint64_t wait_us = admission_wait_us(&exchange->admission);
+    uint64_t wait_us;
+    if (UNLIKELY(!admission_find_wait(&exchange->admission, &wait_us))) {
+        settlement_undo(&exchange->admission, exchange->config->store);
+        exchange_fail(exchange, 400, KEY_AMBIGUITY);
+        return;
+    }
     if (admission_has_slots(&exchange->admission)) {
         exchange_hold_slots(exchange, now_us);
     }
@@ -195,6 +201,28 @@ static void decide(struct exchange *exchange, uint64_t now_us)
     case STORE_PENDING:
         exchange->is_decision_pending = true;
         return;
+    }
+}
+
+/* A request that a limit may hold is decided when the start of its body has come. Otherwise a
+ * client could miss its departures on purpose, and send the bodies of all of them at once. */
+COLD static void put_off(struct exchange *exchange, uint64_t now_us)
+{
+    struct decision *decision = &exchange->admission.decision;
+    exchange->awaits_body_first = true;
+    exchange->n_put_off = (unsigned)decision->n_charges;
+    decision->n_charges = 0; /* nothing is decided if it ends before */
+    exchange_await_body(exchange, now_us);
+}
+
+void exchange_on_body_awaited(struct exchange *exchange, uint64_t now_us)
+{
+    if (exchange->n_put_off > 0) {
+        exchange->admission.decision.n_charges = exchange->n_put_off;
+        exchange->n_put_off = 0;
+        decide(exchange, now_us);
+    } else {
+        exchange_choose_server(exchange, now_us);
     }
 }
 
@@ -353,7 +381,12 @@ void exchange_on_head(struct exchange *exchange, uint64_t now_us)
     read_request_id(exchange);
     switch (result) {
     case EVALUATION_TO_DECIDE:
-        decide(exchange, now_us);
+        if (UNLIKELY(exchange->request.body != BODY_NONE && exchange->evaluation.status == 0 &&
+                     admission_is_shaped(&exchange->admission))) {
+            put_off(exchange, now_us);
+        } else {
+            decide(exchange, now_us);
+        }
         return;
     case EVALUATION_FREE:
         go_on(exchange, now_us);
