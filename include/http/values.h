@@ -18,7 +18,8 @@
 #include "base/span.h"
 
 /* @span without the characters that some server strips from the ends of names and values: white
- * space and blanks beyond ASCII, also as bytes of Latin-1. */
+ * space and blanks beyond ASCII, also as bytes of Latin-1 where these are not part of a letter of
+ * UTF-8. */
 struct span value_trim(struct span span);
 
 /* An iteration over the values of one name. The caller sets the first two members, the rest is

@@ -27,6 +27,8 @@ static size_t wide_blank_len(const unsigned char *c, size_t len)
     return is_blank ? 3 : 0;
 }
 
+/* Whether @c is a blank of ASCII or of Latin-1. One of Latin-1 may be part of a letter of UTF-8 at
+ * the end of a value, see ends_in_letter(), but not at its front. */
 static bool is_narrow_blank(unsigned char c)
 {
     return c <= ' ' || c == 0x85 || c == 0xa0;
@@ -38,6 +40,17 @@ static size_t leading_blank(struct span span)
     return is_narrow_blank(data[0]) ? 1 : wide_blank_len(data, span.len);
 }
 
+/* Whether the last byte of @span belongs to a letter of several bytes in UTF-8. */
+static bool ends_in_letter(struct span span)
+{
+    for (size_t len = 2; len <= 4 && len <= span.len; len++) {
+        if (utf8_front(span_from(span, span.len - len)) == len) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static size_t trailing_blank(struct span span)
 {
     const unsigned char *data = (const unsigned char *)span.data;
@@ -46,7 +59,8 @@ static size_t trailing_blank(struct span span)
             return len;
         }
     }
-    return is_narrow_blank(data[span.len - 1]) ? 1 : 0;
+    const unsigned char last = data[span.len - 1];
+    return is_narrow_blank(last) && (last <= ' ' || !ends_in_letter(span)) ? 1 : 0;
 }
 
 /* Whether @c may be the first or last byte of a blank. */

@@ -205,7 +205,8 @@ static struct span first_word(struct span span)
 
 /* Whether @rest, what follows the scheme of credentials, is several words of which the first may be
  * all that a server takes. Only lists of parameters may have blanks (RFC 9110 section 11.4): these
- * have a "=" that no padding is. */
+ * have a "=" that no padding is. A letter at the end whose last bytes are blanks of Latin-1 is no
+ * word. */
 static bool has_extra_words(struct span rest)
 {
     const struct span word = first_word(rest);
@@ -213,7 +214,8 @@ static bool has_extra_words(struct span rest)
     while (padding > 0 && word.data[padding - 1] == '=') {
         padding--;
     }
-    return word.len < rest.len && span_find(span_of(word.data, padding), '=') == padding;
+    return word.len < rest.len && value_trim(span_from(rest, word.len)).len > 0 &&
+           span_find(span_of(word.data, padding), '=') == padding;
 }
 
 static bool starts_with_word(struct span text, struct span word)
@@ -264,7 +266,7 @@ static bool normalise_credentials(struct span *credentials, struct key_scratch *
     if (UNLIKELY(has_extra_words(rest)) || holds_bearer(is_bearer ? rest : value)) {
         return false;
     }
-    *credentials = rest.len > 0 ? rest : scheme;
+    *credentials = rest.len > 0 ? rest : value; /* which may end in such a letter */
     if ((is_bearer || span_equals_ignore_case(scheme, SPAN("token"))) && !cut_token(credentials)) {
         return false;
     }

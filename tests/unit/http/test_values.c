@@ -259,6 +259,45 @@ START_TEST(blanks_of_every_kind_are_trimmed_at_the_ends_alone)
 }
 END_TEST
 
+START_TEST(a_byte_of_a_letter_is_no_blank)
+{
+    static const struct {
+        const char *value;
+        size_t len; /* of its front that is left */
+    } CASES[] = {
+        {"a\xc3\xa0", 3},
+        {"a\xc3\x85", 3},
+        {"\xe5\x85\x85", 3},
+        {"\xe5\xa0\x85", 3},
+        {"\xe2\x80\xa0", 3},
+        {"\xf1\x85\xa0\x85", 4},
+        {"\xf0\xa0\x85\xa0", 4},
+        /* behind a letter */
+        {"\xc3\xa0\xa0", 2},
+        {"\xc3\xa0\x85 \xa0", 2},
+        {"\xc3\xa0\xc2\xa0", 2},
+        {"\xe5\x85\x85\xa0", 3},
+        {"\xf1\x85\xa0\x85\x85", 4},
+        /* of no well-formed letter: cut off, overlong, a surrogate, beyond Unicode */
+        {"a\xa0", 1},
+        {"\xe5\x85", 1},
+        {"\xf1\x85\xa0", 1},
+        {"\xc1\xa0", 1},
+        {"\xe0\x85\xa0", 1},
+        {"\xed\xa0\x85", 1},
+        {"\xf0\x85\xa0\xa0", 1},
+        {"\xf4\xa0\x85\x85", 1},
+        {"\xf5\x85\x85\x85", 1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(CASES); i++) {
+        const struct span whole = span_of_text(CASES[i].value);
+        const struct span trimmed = value_trim(whole);
+        ck_assert_msg(trimmed.data == whole.data && trimmed.len == CASES[i].len, "%zu: %zu", i,
+                      trimmed.len);
+    }
+}
+END_TEST
+
 /* The rest of the piece is searched once, which takes a second at most, not once for each name. */
 START_TEST(a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times)
 {
@@ -338,6 +377,7 @@ int main(void)
     tcase_add_test(tcase, a_value_has_one_reading_unless_servers_disagree);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
     tcase_add_test(tcase, blanks_of_every_kind_are_trimmed_at_the_ends_alone);
+    tcase_add_test(tcase, a_byte_of_a_letter_is_no_blank);
     tcase_add_test(tcase, a_name_without_a_value_may_stand_in_a_cookie_any_number_of_times);
     tcase_add_test(tcase, one_pass_finds_what_is_found_name_by_name);
     suite_add_tcase(suite, tcase);
