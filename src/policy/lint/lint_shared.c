@@ -23,15 +23,23 @@ static bool has_slots(const struct limit_rule *rule)
     return rule->limits[0].algorithm->has_slots;
 }
 
+static bool is_shaping(const struct limit_rule *rule)
+{
+    return rule->limits[0].params.max_wait > 0;
+}
+
 /* Whether @beside, a rule of the same route, stops a client before it has all of @shared. */
 static bool bounds_a_client(const struct limit_rule *beside, const struct limit_rule *shared)
 {
     if (beside->limits[0].shadow || key_has_only_shared(&beside->key)) {
         return false;
     }
+    const bool is_smaller = limit_capacity(&beside->limits[0]) < limit_capacity(&shared->limits[0]);
     if (has_slots(shared)) {
-        return has_slots(beside) &&
-               limit_capacity(&beside->limits[0]) < limit_capacity(&shared->limits[0]);
+        return has_slots(beside) && is_smaller;
+    }
+    if (is_shaping(shared) && !is_smaller) {
+        return false;
     }
     for (size_t i = 0; i < beside->n_limits; i++) {
         for (size_t j = 0; j < shared->n_limits; j++) {
@@ -57,7 +65,8 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
 {
     for (size_t i = 0; i < route->n_rules && route->upstream != NULL; i++) {
         const struct limit_rule *rule = route->rules[i];
-        if (rule->limits[0].shadow || !(has_slots(rule) || rule->charge_on.is_said) ||
+        if (rule->limits[0].shadow ||
+            !(has_slots(rule) || is_shaping(rule) || rule->charge_on.is_said) ||
             !key_has_only_shared(&rule->key) || is_bounded(route, rule)) {
             continue;
         }
@@ -67,6 +76,12 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
                       "route \"%.*s\": one client can take all slots of limit \"%.*s\", whose key "
                       "clients share; put a concurrency limit by client.ip beside it, with a lower "
                       "rate",
+                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
+        } else if (is_shaping(rule)) {
+            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
+                      "route \"%.*s\": one client can fill the queue of limit \"%.*s\", whose key "
+                      "clients share, also with requests that it ends while they are held; put a "
+                      "limit by client.ip beside it, with a lower rate",
                       SPAN_ARGS(name), SPAN_ARGS(rule->name));
         } else {
             node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,

@@ -259,15 +259,17 @@ static const struct {
     {"shared-key", 0, /* no server is asked */
      "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
      "routes: [{limits: [l], respond: {status: 204}}]\n"},
-    {"shared-key", 1,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}}\nroutes: [{limits: [l], upstream: "
-     "u}]\n"},
+    {"shared-key", 2,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [l, q], upstream: u}]\n"},
     {"shared-key", 1, /* a client alone has more than all have */
      "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 10/m}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
     {"shared-key", 0,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 8/m}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 8/m},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [l, m, q], upstream: u}]\n"},
     {"shared-key", 0, /* what each request is charged is everybody's in any case */
      "limits: {l: {key: global, rate: 9/m}}\nroutes: [{limits: [l], upstream: u}]\n"},
     {"shared-key", 1,
