@@ -72,6 +72,10 @@ bool http2_stream_is_refused(const struct http2_stream *stream);
 /* Whether it has done so with ENHANCE_YOUR_CALM: this, or all of the connection, is too much. */
 bool http2_stream_is_too_much(const struct http2_stream *stream);
 
+/* Whether the peer has reset a stream before the end of its answer, for whatever reason, and has
+ * not said that it did nothing for it. */
+bool http2_stream_is_broken_off(const struct http2_stream *stream);
+
 /* Whether the peer has seen nothing of a stream, or has said that it did nothing for it: the
  * request may be sent again, whatever it is (RFC 9113 section 8.7). */
 bool http2_stream_is_unprocessed(const struct http2_stream *stream);

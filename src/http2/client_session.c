@@ -119,6 +119,11 @@ bool http2_stream_is_too_much(const struct http2_stream *stream)
     return stream->is_reset_by_peer && stream->reset_code == NGHTTP2_ENHANCE_YOUR_CALM;
 }
 
+bool http2_stream_is_broken_off(const struct http2_stream *stream)
+{
+    return stream->is_reset_by_peer && !http2_stream_is_unprocessed(stream);
+}
+
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)
 {
     return stream->is_unprocessed || !stream->is_opened;

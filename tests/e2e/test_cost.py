@@ -200,6 +200,32 @@ def test_a_slow_client_of_a_server_of_http2_that_closes_pays_the_most(start_in_s
     server.stop()
 
 
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("method, code, taken", [
+    ("POST", "PROTOCOL_ERROR", 50), ("POST", "INTERNAL_ERROR", 50), ("GET", "INTERNAL_ERROR", 50),
+    ("POST", "REFUSED_STREAM", 30)])
+def test_a_request_whose_stream_its_server_resets_pays_the_most(start, left, method, code, taken):
+    """Its handler may work on, and no response says what that costs."""
+    gate = threading.Event()
+
+    def behave(peer, request):
+        assert gate.wait(60)
+        peer.reset(request.stream, code)
+
+    server = Http2Server(behave=behave)
+    proxy = start(budget(server, TOKENS % ""))
+    client = proxy.send(message.request(method, "/", {"X-Id": "a", "Content-Length": "0"}))
+    server.wait_for(1)
+    if left:
+        client.reset()
+        until(proxy.all_log_lines, "the client to be gone")
+    gate.set()
+    if not left:
+        assert client.read().status == 502
+    wait_for_left(proxy, 50 if left else 100 - taken)
+    server.stop()
+
+
 @pytest.mark.parametrize("end", ["close", "hang", "garbage", "long", "gateway"])
 def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, start_upstream, end):
     """It is the client's doing that nothing can be read."""

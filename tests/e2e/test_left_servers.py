@@ -548,7 +548,7 @@ def test_a_server_of_http2_has_no_more_requests_at_work_than_slots_either(start,
     proxy.lines_of("/work", ATTEMPTS)
 
 
-@pytest.mark.parametrize("end", ["head", "body", "reset", "goaway"])
+@pytest.mark.parametrize("end", ["head", "body", "refused", "goaway"])
 def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
     proxy = start(policy2(http2_server))
     assert reset_by_http1(proxy, http2_server)
@@ -559,8 +559,8 @@ def test_the_slot_comes_back_with_the_end_of_a_stream(start, http2_server, end):
         request.peer.head(request.stream, 204, ends=True)
     elif end == "body":
         request.peer.answer_in_time(request.stream, bytes(200_000))
-    elif end == "reset":
-        request.peer.reset(request.stream, "INTERNAL_ERROR")
+    elif end == "refused":
+        request.peer.reset(request.stream, "REFUSED_STREAM")
     else:
         request.peer.send(GoAwayFrame(0, last_stream_id=request.stream))
         request.peer.close()
@@ -651,8 +651,8 @@ def test_who_leaves_and_ends_its_connection_keeps_the_slot(start, http2_server, 
 @pytest.mark.parametrize("side, end", [("upload", "reset"), ("upload", "close"), ("upload", "goaway"),
                                        ("download", "close")])
 def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, http2_server, side, end):
-    """Nothing works on it any more, unless the client has ended its connection: then timeout.response is."""
-    response_s = 2 if end == "close" else 1
+    """Unless the client has ended its connection, or the server the stream: then it may work on."""
+    response_s = 2 if end in ("close", "reset") else 1
     proxy = start(policy2(http2_server, response=f"{response_s}s"))
     with Http2Client(proxy.address, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 10}) as client:
         if side == "upload":
@@ -673,7 +673,7 @@ def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, 
         if end != "reset":
             request.peer.close()
         assert proxy.lines_of("/work", 1)[0]["fault"] == "the upstream closed the connection while the client was slow"
-        assert free(proxy) == SLOTS - (end == "close")
+        assert free(proxy) == SLOTS - (end in ("close", "reset"))
         time.sleep(response_s + 0.2)
         assert free(proxy) == SLOTS
 

@@ -24,9 +24,9 @@
  * done. A stream of HTTP/2 that ended while its client was slow costs the same, and is not waited
  * for. Where a client has ended its connection to the server by what it sent, or has cut its
  * request, the server may work on as well (Node closes the connection at once), and so it may
- * where a stream of HTTP/2 was reset for a malformed answer, and behind a whole answer that does
- * not tell the end of a handler (tells_end()). Then the slots are kept until timeout.response,
- * without a connection.
+ * where either side has reset a stream of HTTP/2 (Go does for a trailer or at its WriteTimeout,
+ * while the handler works), and behind a whole answer that does not tell the end of a handler
+ * (tells_end()). Then the slots are kept until timeout.response, without a connection.
  *
  * A client may have as many as there are free places when its next one comes, of
  * ABANDONED_REQUESTS_MAX in a worker: so no client takes the last one. Without a place the
@@ -157,13 +157,13 @@ static void keep_slots(struct abandoned_request *abandoned)
 }
 
 /* The connection is lost. Where that tells nothing of the server, since its client has ended the
- * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, the
- * server may work on. */
+ * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, or the
+ * server has reset it, the server may work on. */
 static void lose(struct abandoned_request *abandoned)
 {
     const struct upstream *upstream = abandoned->upstream;
     const bool is_refused = upstream->is_lost && upstream->is_refused;
-    if ((upstream->is_own_end || is_refused || abandoned->is_cut) &&
+    if ((upstream->is_own_end || upstream->is_reset || is_refused || abandoned->is_cut) &&
         upstream_is_at_work(upstream)) {
         keep_slots(abandoned);
     } else {
@@ -343,8 +343,9 @@ static void on_start(struct loop_task *task)
 static bool awaits_cost(const struct exchange *exchange)
 {
     return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER &&
-           !exchange->upstream->is_refused && !exchange->is_response_started &&
-           !exchange->is_head_pending && settlement_awaits_cost(&exchange->admission);
+           !(exchange->upstream != NULL && exchange->upstream->is_refused) &&
+           !exchange->is_response_started && !exchange->is_head_pending &&
+           settlement_awaits_cost(&exchange->admission);
 }
 
 /* Whether the server was not sent all of the request. */
@@ -355,12 +356,12 @@ static bool is_cut(const struct exchange *exchange)
            (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
 }
 
-/* Whether the client has left what is answered piece by piece. Servers are told at once, but their
- * handlers may go on. */
+/* Whether the client has left what is answered piece by piece, or the server has reset it. Servers
+ * are told at once, but their handlers may go on. */
 static bool is_stream_left(const struct exchange *exchange)
 {
     return (exchange->is_event_stream || exchange->is_call_answered) &&
-           exchange->end == ANSWER_CLIENT_LEFT;
+           (exchange->end == ANSWER_CLIENT_LEFT || exchange->upstream->is_reset);
 }
 
 static bool holds_slots(const struct exchange *exchange)
@@ -380,16 +381,24 @@ static bool hides_end(const struct exchange *exchange)
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
- * connection, or the proxy has refused its answer, or a handler may go on behind an answer to HEAD.
- * Event streams, calls of gRPC that are being answered, and tunnels are excluded: their connections
- * are closed, or their streams reset, so their servers learn at once that the client has left. */
+ * connection, or the server has reset its stream, or the proxy has refused its answer, or a handler
+ * may go on behind an answer to HEAD. Event streams, calls of gRPC that are being answered, and
+ * tunnels are excluded: their connections are closed, or their streams reset, so their servers
+ * learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
-    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_refused ||
-            upstream_may_go_on(upstream)) &&
+    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_reset ||
+            upstream->is_refused || upstream_may_go_on(upstream)) &&
            exchange->state == EXCHANGE_FORWARD && !exchange->is_event_stream &&
            !exchange->is_call_answered;
+}
+
+/* Whether the request has failed, and no server has it but one that it was sent to before. */
+static bool is_left_before(const struct exchange *exchange)
+{
+    return exchange->was_left_at_work && exchange->end != ANSWER_WHOLE &&
+           (exchange->upstream == NULL || !upstream_is_at_work(exchange->upstream));
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -473,15 +482,19 @@ bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
     const bool is_whole = exchange->end == ANSWER_WHOLE && exchange->is_response_started;
-    const bool is_end_hidden = exchange->state == EXCHANGE_FORWARD && hides_end(exchange);
-    if (!is_end_hidden && !is_left(exchange)) {
+    struct upstream *upstream = exchange->upstream;
+    const bool was_left = is_left_before(exchange);
+    const bool is_end_hidden =
+        was_left ||
+        (upstream != NULL && exchange->state == EXCHANGE_FORWARD && hides_end(exchange));
+    if (!is_end_hidden && (upstream == NULL || !is_left(exchange))) {
         return false;
     }
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
-    const bool is_lost = exchange->upstream->is_lost;
-    const bool is_at_work = upstream_is_at_work(exchange->upstream);
+    const bool is_lost = upstream == NULL || upstream->is_lost;
+    const bool is_at_work = upstream != NULL && upstream_is_at_work(upstream);
     if (is_lost || !is_at_work) {
-        const bool was_at_work = is_lost && !upstream_is_unprocessed(exchange->upstream);
+        const bool was_at_work = was_left || (is_lost && !upstream_is_unprocessed(upstream));
         charge_most(exchange, was_at_work ? cost : NULL);
         cost = NULL;
     }
@@ -512,10 +525,10 @@ bool abandoned_request_take(struct exchange *exchange)
     timeout_arm(&abandoned->timeout, &exchange->server->group->response_timeouts,
                 clock_monotonic_us());
     loop_task_init(&abandoned->start, on_start);
-    if (!with_connection) {
-        upstream_close(exchange->upstream);
-    } else {
+    if (with_connection) {
         loop_at_iteration_end(env->loop, &abandoned->start);
+    } else if (upstream != NULL) {
+        upstream_close(upstream);
     }
     return true;
 }

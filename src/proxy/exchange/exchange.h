@@ -85,6 +85,7 @@ struct exchange {
     unsigned n_interims, n_put_off;
     bool may_go_ahead;           /* the server has sent 100: it wants the body */
     bool is_repeated, is_unsent; /* sent to a server before; with @end: sent to none */
+    bool was_left_at_work;       /* with is_repeated: that server may work on it */
     bool is_request_sent;        /* completely; in a tunnel: the client's side has ended */
     bool is_response_started;    /* a final head has been given to the client */
     bool is_head_pending;        /* the head waits for the first piece of body */
@@ -176,7 +177,6 @@ void exchange_on_bad_body(struct exchange *exchange, const struct http_error *er
 
 /* The client closed or reset the connection before it had the whole answer. Calls on_done. */
 void exchange_on_client_gone(struct exchange *exchange);
-
 /* The client has ended its side, and may still read. An exchange that is held, is queued or
  * streams events is cut, since its client may have left. */
 void exchange_on_client_ended(struct exchange *exchange);

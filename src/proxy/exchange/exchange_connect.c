@@ -472,6 +472,12 @@ static bool is_free(struct upstream_choice *choice, enum upstream_loss loss)
     return false;
 }
 
+/* Whether the server of a lost stream may work on. */
+static bool was_left_at_work(const struct upstream *upstream)
+{
+    return upstream->is_lost && upstream_is_at_work(upstream);
+}
+
 void exchange_on_lost(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
@@ -516,6 +522,7 @@ void exchange_on_lost(struct upstream_user *user)
         choice->stale = exchange->server;
         choice->fresh = true;
     }
+    exchange->was_left_at_work = exchange->was_left_at_work || was_left_at_work(exchange->upstream);
     drop(exchange);
     counter_up(&counting_upstream(exchange)->retries);
     try_next(exchange, clock_monotonic_us(), 502, fault);

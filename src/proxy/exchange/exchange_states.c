@@ -322,10 +322,10 @@ static void end(struct exchange *exchange, uint64_t now_us)
 
 static void drop_upstream(struct exchange *exchange)
 {
-    if (exchange->upstream == NULL) {
+    if (exchange->upstream == NULL && !exchange->was_left_at_work) {
         return;
     }
-    if (!abandoned_request_take(exchange)) {
+    if (!abandoned_request_take(exchange) && exchange->upstream != NULL) {
         upstream_close(exchange->upstream);
     }
     exchange->upstream = NULL;

@@ -145,10 +145,10 @@ MUST_USE bool exchange_check_client_if_due(struct exchange *exchange,
 void exchange_end_hold(struct exchange *exchange, uint64_t now_us);
 
 /* --- abandoned_request.c --- */
-/* Take the upstream connection and the slots of @exchange, if the server may go on working for a
- * client that has left, was refused, or has an answer. False: the caller closes the connection, and
- * @exchange releases the slots that it still has. Without a place or memory, @exchange loses its
- * slots as well unless its answer is whole: they become free when their leases expire. */
+/* Take the upstream connection, if there is one, and the slots of @exchange, if a server may go on
+ * working for a client that has left, was refused, or has an answer. False: the caller closes the
+ * connection, and @exchange releases the slots that it still has. Without a place or memory,
+ * @exchange loses its slots unless its answer is whole: they become free when their leases end. */
 MUST_USE bool abandoned_request_take(struct exchange *exchange);
 
 /* --- the request's head as it is sent to the upstream (forwarded.c) --- */

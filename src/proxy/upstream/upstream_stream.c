@@ -610,6 +610,7 @@ void upstream_stream_on_lost(struct upstream_stream *stream)
     struct upstream_user *user = stream->upstream.user;
     stream->upstream.is_lost = true;
     stream->upstream.is_declined = stream->stream.is_unprocessed;
+    stream->upstream.is_reset = http2_stream_is_broken_off(&stream->stream);
     user->events->on_lost(user);
 }
 
@@ -673,7 +674,7 @@ static bool is_held_back(const struct upstream *upstream)
 static bool is_at_work(const struct upstream *upstream)
 {
     const struct upstream_stream *stream = const_stream_of(upstream);
-    const bool may_work_on = upstream->is_own_end || upstream->is_refused;
+    const bool may_work_on = upstream->is_own_end || upstream->is_refused || upstream->is_reset;
     return stream->stream.session != NULL && (!upstream->is_lost || may_work_on) &&
            !http2_stream_is_unprocessed(&stream->stream) && !stream->is_whole;
 }
