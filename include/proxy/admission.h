@@ -40,6 +40,7 @@ struct admission {
     struct ban_found ban;            /* ADMISSION_BANNED: the ban */
     uint32_t own_costs; /* bit i: charge i has a cost of its own, whatever the response says */
     uint32_t lent;      /* bit i: the slot of charge i was released while the request waited */
+    uint32_t raised, raised_cost; /* bit i: charge i costs that by now, see settlement_raise() */
     enum decision_source second_source;    /* of the decision that took those again */
     const struct limit_rule *unknown_plan; /* a rule whose plan has an unknown name; or NULL */
     char unknown_name[NAME_BYTES_MAX];     /* that name; set only with unknown_plan */
@@ -127,7 +128,6 @@ static inline bool admission_speaks(const struct admission *admission, size_t i)
 
 /* Whether charge @i belongs to a limit that is not enforced but would have denied. */
 bool admission_is_shadow_denial(const struct admission *admission, size_t i);
-
 /* The first enforced limit that denied, or NULL. */
 const struct charge *admission_first_denied(const struct admission *admission);
 /* The name to report for @denied: that of its limit, or for a ban that of its rule. */

@@ -26,11 +26,17 @@ struct outcome {
     bool is_doubtful;      /* a server's error that may come while another works: answer_set.h */
     bool is_cost_reported; /* the response reported the cost */
     uint32_t reported_cost;
+    uint64_t reported_after_us; /* the decision, with is_cost_reported */
 };
 
 /* Whether @rule says that it charges just such answers. A client that left was shown the answer if
  * its head was sent; one that cannot be read may have been any. */
 bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome);
+
+/* The response, which goes on, has reported a cost of @units: charge at once what they are beyond
+ * the estimates. What they are less is given back when the request is settled, as all
+ * that is given back: how it ends decides. */
+void settlement_raise(struct admission *admission, uint32_t units, struct store *store);
 
 /* Settle all charges with the store that decided. Further calls do nothing. Does not wait. */
 void settlement_make(struct admission *admission, const struct outcome *outcome,

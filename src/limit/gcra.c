@@ -140,7 +140,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     const uint64_t debt = debt_at(gcra, params, now);
     if (delta > 0) {
         if (params->settles) {
-            refill_note_more(&gcra->refill, params, now, debt == 0);
+            refill_note_more(&gcra->refill, params, charged_at, now, debt == 0);
         }
         owe_more(gcra, params, now, delta);
     } else if (delta < 0 && debt > 0) {

@@ -187,7 +187,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     const uint64_t taken = taken_at(meter, params, now);
     if (delta > 0) { /* as if they were charged at now */
         if (params->settles) {
-            refill_note_more(&meter->refill, params, now, taken == 0);
+            refill_note_more(&meter->refill, params, charged_at, now, taken == 0);
         }
         set(meter, params, now, settle_scaled(taken, delta, params->period, LIMIT_UNITS_MAX));
     } else if (delta < 0 && taken > 0 && params->max_wait == 0) {

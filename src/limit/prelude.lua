@@ -85,8 +85,11 @@ if settles then
   settle_refill = function(refill, charged_at, ticks, untouched, now, ticks_per_s)
     local latest = now + ticks_per_s
     refill = refill or {0, 0, 0, 0}
-    if untouched or refill[1] > latest or refill[4] > latest then
+    if refill[1] > latest or refill[4] > latest then
       refill = {now, now, 0, now}
+    elseif untouched then
+      local since = math.min(charged_at, now)
+      refill = {since, since, 0, since}
     end
     local since, seam, before, used = unpack(refill, 1, 4)
     if ticks > 0 then

@@ -60,12 +60,16 @@ static inline void refill_note_charge(struct refill *refill, const struct limit_
     }
 }
 
-/* Likewise when a charge becomes greater at @now. */
+/* Likewise when the charge of @charged_at becomes greater at @now. What it takes more may be
+ * refunded as charged at any time since then: its caller knows @now only roughly. What was charged
+ * between the two has refilled, and that refill is not used yet. */
 static inline void refill_note_more(struct refill *refill, const struct limit_params *params,
-                                    uint64_t now, bool is_untouched)
+                                    uint64_t charged_at, uint64_t now, bool is_untouched)
 {
-    if (is_untouched || refill_is_ahead(refill, params, now)) {
+    if (refill_is_ahead(refill, params, now)) {
         refill_begin(refill, now);
+    } else if (is_untouched) {
+        refill_begin(refill, charged_at < now ? charged_at : now);
     }
 }
 

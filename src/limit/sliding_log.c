@@ -25,6 +25,7 @@
 #include "limit/inner.h"
 
 enum { ENTRIES_LEFT_MAX = 8, ENTRIES_WALKED_MAX = 56 };
+enum { LATER_ENTRIES_MAX = 16, LATER_PER_S = 10 }; /* see give_back() */
 
 struct sliding_log_entry {
     uint32_t at_low; /* ticks, in two 32-bit halves so that an entry has 12 bytes */
@@ -285,25 +286,38 @@ static void remove_entry(struct sliding_log *log, uint32_t index)
     log->n--;
 }
 
-/* Of the entries of the charge's tick the latest give back first. What was re-dated is the
- * newest. */
-static void give_back(struct sliding_log *log, uint64_t charged_at, int64_t delta)
+/* Returns what of @delta the entry does not have. One without units is removed. */
+static int64_t lower_entry(struct sliding_log *log, uint32_t index, int64_t delta)
+{
+    struct sliding_log_entry *entry = &log->entries[log->first + index];
+    const uint32_t before = entry->units;
+    const uint32_t after = (uint32_t)settle_scaled(before, delta, 1, UINT32_MAX);
+    entry->units = after;
+    log->units = log->units - before + after;
+    if (after == 0) {
+        remove_entry(log, index);
+    }
+    return delta + (int64_t)(before - after);
+}
+
+/* Of the entries of the charge's tick the latest give back first. What was re-dated is the newest.
+ * What was taken more while the request was in flight has an entry a little later than its caller
+ * knows: a tenth of a second at most, and not many entries, so that it takes no long. */
+static void give_back(struct sliding_log *log, const struct limit_params *params,
+                      uint64_t charged_at, uint64_t now, int64_t delta)
 {
     const uint64_t newest = newest_of(log);
     const uint64_t at = charged_at < newest ? charged_at : newest;
-    for (uint32_t i = end_of(log, at); i > 0 && delta < 0; i--) {
-        struct sliding_log_entry *entry = &log->entries[log->first + i - 1];
-        if (at_of(entry) != at) {
-            return;
-        }
-        const uint32_t before = entry->units;
-        const uint32_t after = (uint32_t)settle_scaled(before, delta, 1, UINT32_MAX);
-        entry->units = after;
-        log->units = log->units - before + after;
-        delta += (int64_t)(before - after);
-        if (after == 0) {
-            remove_entry(log, i - 1);
-        }
+    const bool counts = at + params->period > (now > newest ? now : newest);
+    uint32_t i = end_of(log, at);
+    while (i > 0 && delta < 0 && at_of(&log->entries[log->first + i - 1]) == at) {
+        delta = lower_entry(log, --i, delta);
+    }
+    const uint64_t latest = at + params->ticks_per_s / LATER_PER_S;
+    for (unsigned n = 0; counts && n < LATER_ENTRIES_MAX && delta < 0 && i < log->n &&
+                         at_of(&log->entries[log->first + i]) <= latest;
+         n++) {
+        delta = lower_entry(log, i, delta);
     }
 }
 
@@ -336,7 +350,7 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     if (delta > 0) {
         take_more(state, params, now, delta);
     } else {
-        give_back(state, charged_at, delta);
+        give_back(state, params, charged_at, now, delta);
     }
 }
 

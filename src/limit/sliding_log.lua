@@ -208,39 +208,57 @@ if settles then
     return low, found_at, found_units
   end
 
+  -- Returns what of delta the entry does not have. One without units is removed.
+  local function lower_entry(key, i, entry_at, units, delta)
+    if units + delta > 0 then
+      redis.call('LSET', key, i, format_entry(entry_at, units + delta))
+      return 0
+    end
+    redis.call('LSET', key, i, '') -- no entry is empty: this one alone is removed
+    redis.call('LREM', key, -1, '')
+    return delta + units
+  end
+
   -- Of the entries of the charge's tick the latest give back first. What was re-dated is the
-  -- newest.
-  local function give_back(key, delta, charged_at)
+  -- newest. What was taken more while the request was in flight has an entry a little later than
+  -- its caller knows: a tenth of a second at most, and not many entries, so that it takes no long.
+  local function give_back(key, delta, charged_at, now, ticks_per_s, period)
     local n = redis.call('LLEN', key) - 1
     if n < 1 then
       return
     end
     local total = read_units(redis.call('LINDEX', key, 0))
-    local time = math.min(charged_at, (read_entry(redis.call('LINDEX', key, -1))))
+    local newest = read_entry(redis.call('LINDEX', key, -1))
+    local time, counts_from = math.min(charged_at, newest), math.max(now, newest) - period
     local i, entry_at, units = find_entry(key, n, time)
+    local wanted = delta
     while i > 0 and delta < 0 and entry_at == time do
-      local corrected = math.max(units + delta, 0)
-      total = total - units + corrected
-      delta = delta + units - corrected
-      if corrected > 0 then
-        redis.call('LSET', key, i, format_entry(entry_at, corrected))
-      else
-        redis.call('LSET', key, i, '') -- no entry is empty: this one alone is removed
-        redis.call('LREM', key, -1, '')
-      end
+      delta = lower_entry(key, i, entry_at, units, delta)
       i = i - 1
       if i > 0 then
         entry_at, units = read_entry(redis.call('LINDEX', key, i))
       end
     end
-    redis.call('LSET', key, 0, struct.pack('<d', total))
+    local latest = time + (ticks_per_s - ticks_per_s % 10) / 10
+    for _ = 1, time > counts_from and 16 or 0 do
+      local entry = delta < 0 and redis.call('LINDEX', key, i + 1)
+      if not entry then
+        break
+      end
+      entry_at, units = read_entry(entry)
+      if entry_at > latest then
+        break
+      end
+      delta = lower_entry(key, i + 1, entry_at, units, delta)
+    end
+    redis.call('LSET', key, 0, struct.pack('<d', total + wanted - delta))
   end
 
   -- What is taken is one more entry, of now. A log that has rate of them, as many as charges can
   -- make, does not grow: its newest is dated to now and has all.
   return function(key, _, delta, charged_at, now, ticks_per_s, rate, period)
     if delta <= 0 then
-      return give_back(key, delta, charged_at)
+      return give_back(key, delta, charged_at, now, ticks_per_s, period)
     end
     local state, units = load_log(key, now, ticks_per_s, rate, period), 0
     drop_old(state)

@@ -361,6 +361,60 @@ def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_up
     until(lambda: overdrawn_s - 30 < wait_s() <= overdrawn_s, "both settlements")
 
 
+ALGORITHMS = ["token_bucket", "leaky_bucket", "gcra", "fixed_window", "fixed_window, align: first",
+              "sliding_window", "sliding_log"]
+
+
+class Open:
+    """An upstream whose answer says in its head that it costs 50, and ends when the test says so."""
+
+    def __init__(self, status="200 OK"):
+        self.head = f"HTTP/1.1 {status}\r\nX-Tokens: 50\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode()
+        self.ends = threading.Event()
+
+    def __call__(self, peer, request):
+        peer.send(self.head)
+        self.ends.wait(60)
+        peer.send(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("words", ALGORITHMS)
+def test_what_answers_say_counts_while_they_are_kept_open(start_in_store, start_upstream, words):
+    behave = Open()
+    upstream = start_upstream(behave)
+    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 1, max: 50}",
+                                  f"algorithm: {words}, rate: 100/day"), workers=1)  # one link to Redis
+    rest_of_window(86400 / 10, at_least_s=20)
+    clients = []
+    for _ in range(2):
+        clients.append(proxy.send(GET_A % b""))
+        assert b" 200 " in clients[-1].reader.head()
+    assert proxy.ask(fields={"X-Id": "a"}).status == 429, "nothing is left behind two heads"
+    behave.ends.set()
+    proxy.ask(fields={"X-Id": "b"})
+    wait_for_left(proxy, 50, "b")
+    assert proxy.ask(fields={"X-Id": "a"}).status == 429, "once, and for good"
+    for client in clients:
+        client.reset()
+
+
+@pytest.mark.parametrize("given_back", ["charge_on: [2xx]", "refund_on: [404]"])
+@pytest.mark.parametrize("words", ALGORITHMS)
+def test_what_an_open_answer_has_taken_is_given_back_whole_at_its_end(
+        start_in_store, start_upstream, words, given_back):
+    behave = Open("404 Not Found")
+    upstream = start_upstream(behave)
+    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 10, max: 50}",
+                                  f"algorithm: {words}, rate: 100/day, {given_back}"), workers=1)
+    rest_of_window(86400 / 10, at_least_s=20)
+    client = proxy.send(GET_A % b"")
+    assert b" 404 " in client.reader.head()
+    assert left(proxy.ask(path="/look", fields={"X-Id": "a"})) == {"budget": 49}
+    behave.ends.set()
+    wait_for_left(proxy, 99)
+    client.reset()
+
+
 WINDOWS = {"fixed": "algorithm: fixed_window", "first": "algorithm: fixed_window, align: first",
            "sliding": "algorithm: sliding_window", "strict": "algorithm: sliding_window, strict: true",
            "log": "algorithm: sliding_log"}

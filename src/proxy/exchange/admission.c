@@ -307,6 +307,7 @@ enum admission_result admission_prepare(struct admission *admission,
     admission->shadow_bans = 0;
     admission->own_costs = 0;
     admission->lent = 0;
+    admission->raised = 0;
     const struct preparation preparation = {admission, context, route, request, arena};
     return UNLIKELY(route->names != NULL) ? prepare_with_names(&preparation)
                                           : prepare_rules(&preparation);

@@ -256,6 +256,11 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .is_cost_reported = exchange->is_cost_reported,
         .reported_cost = exchange->reported_cost,
     };
+    if (UNLIKELY(exchange->is_cost_reported)) {
+        const uint64_t decided_us = exchange->admission.decision.now_us + exchange->decide_us;
+        const uint64_t head_us = exchange->connect_started_us + exchange->upstream_us;
+        outcome.reported_after_us = head_us > decided_us ? head_us - decided_us : 0;
+    }
     if (UNLIKELY(exchange->is_answer_unreadable) &&
         exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER) {
         /* A client can make an answer unreadable: that is not to cost the estimate alone. */

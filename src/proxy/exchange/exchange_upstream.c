@@ -19,6 +19,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/settlement.h"
 
 /* --- the request goes out --- */
 
@@ -308,7 +309,8 @@ static bool send_piece(struct exchange *exchange, struct span piece, bool last)
 }
 
 /* Read the cost that the answer reports, now: its head is no longer there when the exchange is
- * settled. */
+ * settled. What is more than the estimate counts from now on, since a client could keep its answers
+ * open. */
 static void take_cost(struct exchange *exchange)
 {
     const struct cost_spec *cost = &exchange->evaluation.route->cost;
@@ -317,6 +319,9 @@ static void take_cost(struct exchange *exchange)
     }
     exchange->is_cost_reported = cost_of_response(
         cost, &exchange->response, !exchange->is_request_sent, &exchange->reported_cost);
+    if (exchange->is_cost_reported) {
+        settlement_raise(&exchange->admission, exchange->reported_cost, exchange->config->store);
+    }
     strip_cost(exchange);
 }
 
@@ -324,8 +329,8 @@ void exchange_begin_answer(struct exchange *exchange)
 {
     const struct head *response = &exchange->response;
     exchange->has_server_head = true;
-    take_cost(exchange);
     exchange->upstream_us = clock_monotonic_us() - exchange->connect_started_us;
+    take_cost(exchange); /* after that time, from which on a refund looks for it */
     latency_add(&counting_upstream(exchange)->response, exchange->upstream_us);
     exchange->out = (struct response){
         .status = response->status,

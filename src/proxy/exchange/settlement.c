@@ -60,17 +60,23 @@ bool settlement_is_charged_answer(const struct limit_rule *rule, const struct ou
     return set->is_said && (is_shown || outcome->is_unreadable || is_in(set, outcome));
 }
 
+/* The units that charge @i has taken. */
+static uint32_t taken_cost(const struct admission *admission, size_t i)
+{
+    const bool is_raised = (admission->raised >> i & 1) != 0;
+    return is_raised ? admission->raised_cost : admission->charges[i].cost;
+}
+
 /* The final cost of charge @i; docs/policy.md has the table. */
 static uint32_t final_cost(const struct admission *admission, size_t i,
                            const struct outcome *outcome)
 {
-    const struct charge *charge = &admission->charges[i];
     const struct limit_rule *rule = admission->rules[i];
     const bool is_own = (admission->own_costs >> i & 1) != 0;
     if (!is_counted(rule, outcome) || is_refunded(rule, outcome)) {
         return 0;
     }
-    return outcome->is_cost_reported && !is_own ? outcome->reported_cost : charge->cost;
+    return outcome->is_cost_reported && !is_own ? outcome->reported_cost : taken_cost(admission, i);
 }
 
 static struct settlement settlement_of(const struct admission *admission, size_t i,
@@ -104,12 +110,68 @@ static bool settle_charge(const struct admission *admission, size_t i,
         return true;
     }
     const uint32_t units = final_cost(admission, i, outcome);
-    if (units == charge->cost) {
+    const uint32_t taken = taken_cost(admission, i);
+    if (units == taken) {
         return false;
     }
     *settlement = settlement_of(admission, i, SETTLE_COST);
-    settlement->delta = (int64_t)units - (int64_t)charge->cost;
+    settlement->delta = (int64_t)units - (int64_t)taken;
     return true;
+}
+
+static bool awaits_cost(const struct admission *admission, size_t i)
+{
+    const struct charge *charge = &admission->charges[i];
+    return charge->charged && charge->slot == 0 && (admission->own_costs >> i & 1) == 0;
+}
+
+void settlement_raise(struct admission *admission, uint32_t units, struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (!awaits_cost(admission, i) || units <= charge->cost) {
+            continue;
+        }
+        settlements[n] = settlement_of(admission, i, SETTLE_COST);
+        settlements[n].delta = (int64_t)units - (int64_t)charge->cost;
+        if (store_can_settle(store, &settlements[n])) { /* what is lost is not to be refunded */
+            admission->raised |= UINT32_C(1) << i;
+            n++;
+        }
+    }
+    admission->raised_cost = units;
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
+}
+
+/* Give back what raised charges have taken too much beyond their estimates. It was taken later than
+ * these, and so is given back apart. */
+COLD static void lower(struct admission *admission, const struct outcome *outcome,
+                       struct store *store)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const uint32_t bit = UINT32_C(1) << i;
+        if ((admission->raised & bit) == 0 || !admission->charges[i].charged) {
+            continue;
+        }
+        const uint32_t units = final_cost(admission, i, outcome);
+        if (units < admission->charges[i].cost) {
+            settlements[n] = settlement_of(admission, i, SETTLE_COST);
+            settlements[n].charged_at_us += outcome->reported_after_us;
+            settlements[n].delta =
+                (int64_t)admission->charges[i].cost - (int64_t)admission->raised_cost;
+            n++;
+            admission->raised &= ~bit;
+        }
+    }
+    if (n > 0) {
+        store_settle(store, settlements, n);
+    }
 }
 
 static void make(struct admission *admission, const struct outcome *outcome, bool with_slots,
@@ -117,6 +179,9 @@ static void make(struct admission *admission, const struct outcome *outcome, boo
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
+    if (admission->decision.n_charges > 0 && UNLIKELY(admission->raised != 0)) {
+        lower(admission, outcome, store);
+    }
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         if (!with_slots && admission->charges[i].slot != 0) {
             continue;
@@ -274,12 +339,6 @@ bool slot_holders_renew(struct list *slot_holders, struct store *store, uint64_t
         list_push_back(slot_holders, &holder->node);
     }
     return are_left;
-}
-
-static bool awaits_cost(const struct admission *admission, size_t i)
-{
-    const struct charge *charge = &admission->charges[i];
-    return charge->charged && charge->slot == 0 && (admission->own_costs >> i & 1) == 0;
 }
 
 bool settlement_awaits_cost(const struct admission *admission)

@@ -28,6 +28,7 @@ static const struct limit_params PARAMS[] = {
 
 struct charged {
     uint64_t at;
+    uint64_t dated;  /* by its caller: no later */
     uint32_t cost;   /* that is still charged */
     bool is_settled; /* and stays so */
 };
@@ -70,14 +71,24 @@ static bool charge(uint32_t cost)
         return false;
     }
     bucket.algorithm->charge(bucket.state, bucket.params, &call);
-    bucket.charges[bucket.n_charges++] = (struct charged){.at = bucket.now, .cost = cost};
+    bucket.charges[bucket.n_charges++] =
+        (struct charged){.at = bucket.now, .dated = bucket.now, .cost = cost};
     return true;
+}
+
+/* Charge @cost more for @i, which is in flight: refunded apart from it. */
+static void take_more(size_t i, uint32_t cost, uint64_t dated)
+{
+    bucket.algorithm->settle(bucket.state, bucket.params, bucket.charges[i].at, bucket.now, cost);
+    bucket.charges[bucket.n_charges++] =
+        (struct charged){.at = bucket.now, .dated = dated, .cost = cost};
 }
 
 static void give_back(size_t i, uint32_t units)
 {
     struct charged *charged = &bucket.charges[i];
-    bucket.algorithm->settle(bucket.state, bucket.params, charged->at, bucket.now, -(int64_t)units);
+    bucket.algorithm->settle(bucket.state, bucket.params, charged->dated, bucket.now,
+                             -(int64_t)units);
     charged->cost -= units;
     charged->is_settled = true;
 }
@@ -147,16 +158,30 @@ static void settle_one(void)
     }
 }
 
+static void raise_one(void)
+{
+    const size_t i = find_one();
+    const uint32_t cost = 1 + (uint32_t)rand() % 3;
+    /* What does not fit, gcra forgives. */
+    if (i != SIZE_MAX && (bucket.algorithm != &gcra_algorithm || look(cost).allowed)) {
+        const uint64_t since_us = bucket.now - bucket.charges[i].at;
+        take_more(i, cost, bucket.now - (rand() % 2 == 0 ? 0 : (uint64_t)rand() % (since_us + 1)));
+    }
+}
+
 START_TEST(the_level_is_never_below_that_without_the_refunded_charges)
 {
+    const bool raises = _i >= N_BUCKETS;
     srand(7);
-    for (int trace = 0; trace < N_TRACES; trace++) {
+    for (int trace = 0; trace < (raises ? N_TRACES / 10 : N_TRACES); trace++) {
         const int n_kinds = 2 + rand() % 4; /* more of charges, or of refunds */
-        begin(_i);
+        begin(_i % N_BUCKETS);
         for (int event = 0; event < N_EVENTS; event++) {
             wait_a_while();
             if (rand() % n_kinds == 0) {
                 settle_one();
+            } else if (raises && rand() % 3 == 0) {
+                raise_one();
             } else {
                 charge(1 + (uint32_t)rand() % 2);
             }
@@ -252,6 +277,28 @@ START_TEST(requests_that_are_all_given_back_are_never_denied)
 }
 END_TEST
 
+/* The bucket is untouched again when a request turns out to cost more. Its caller dates that a
+ * little too early, or exactly. */
+START_TEST(what_is_taken_more_is_given_back_whole)
+{
+    const struct limit_params params = {
+        .rate = 1, .burst = 50, .period = 1000000, .ticks_per_s = 1000000, .settles = true};
+    for (size_t i = 0; i < ARRAY_LEN(BUCKETS); i++) {
+        begin((int)i);
+        bucket.params = &params;
+        ck_assert(charge(1));
+        bucket.now += 10000000;
+        take_more(0, 40, bucket.now - (_i == 0 ? 0 : 1000));
+        ck_assert_uint_eq(look(0).remaining, 10);
+        bucket.now += 5000000;
+        give_back(1, 40);
+        give_back(0, 1);
+        bucket.now += 1000;
+        ck_assert_uint_eq(look(0).remaining, 50);
+    }
+}
+END_TEST
+
 START_TEST(counted_requests_come_back_beside_those_that_are_given_back)
 {
     const struct limit_params params = {
@@ -324,10 +371,11 @@ int main(void)
     TCase *tcase = tcase_create("refunds");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_level_is_never_below_that_without_the_refunded_charges, 0,
-                        N_BUCKETS);
+                        2 * N_BUCKETS);
     tcase_add_loop_test(tcase, held_requests_gather_no_burst, 0, 2 * N_BUCKETS);
     tcase_add_loop_test(tcase, requests_that_are_all_given_back_are_never_denied, 0,
                         ARRAY_LEN(PARALLEL));
+    tcase_add_loop_test(tcase, what_is_taken_more_is_given_back_whole, 0, 2);
     tcase_add_test(tcase, counted_requests_come_back_beside_those_that_are_given_back);
     tcase_add_test(tcase, counted_requests_stay_charged_while_others_are_always_in_flight);
     suite_add_tcase(suite, tcase);

@@ -280,6 +280,114 @@ START_TEST(an_answer_that_is_given_back_costs_nothing_whatever_it_says)
 }
 END_TEST
 
+/* Charge 0 has a slot of all clients, charge 1 one of its client. */
+static void hold_slots(void)
+{
+    admission.charges[0].key = SPAN("{global:0=}");
+    admission.charges[0].slot = 9;
+    admission.charges[1].key = SPAN("{client.ip:1=a}");
+    admission.charges[1].slot = 10;
+}
+
+static struct outcome outcome_of(uint16_t status)
+{
+    return (struct outcome){
+        .status = status, .is_cost_reported = true, .reported_cost = 25, .reported_after_us = 1000};
+}
+
+START_TEST(what_the_response_reports_beyond_the_estimate_is_charged_at_once)
+{
+    const struct outcome outcome = outcome_of(200);
+    settlement_raise(&admission, 25, &store);
+    ck_assert_uint_eq(n_calls, 1);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[0].kind, SETTLE_COST);
+    ck_assert_int_eq(reported[0].delta, 15);
+    ck_assert_uint_eq(reported[0].charged_at_us, 77);
+    ck_assert_int_eq(reported[1].delta, 15);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_calls, 1);
+}
+END_TEST
+
+START_TEST(what_it_reports_below_the_estimate_is_given_back_at_the_end)
+{
+    const struct outcome outcome = {.status = 200, .is_cost_reported = true, .reported_cost = 4};
+    settlement_raise(&admission, 4, &store);
+    ck_assert_uint_eq(n_calls, 0);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[0].delta, -6);
+}
+END_TEST
+
+START_TEST(charges_that_the_response_does_not_decide_are_not_raised)
+{
+    admission.own_costs = 1;
+    admission.charges[1].charged = false;
+    settlement_raise(&admission, 25, &store);
+    ck_assert_uint_eq(n_calls, 0);
+    set_up();
+    hold_slots();
+    settlement_raise(&admission, 25, &store);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(what_was_raised_is_given_back_whole)
+{
+    const struct outcome outcome = outcome_of(404);
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    admission.charges[0].overflowed = true;
+    settlement_raise(&admission, 25, &store);
+    n_reported = 0;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[0].delta, -15);
+    ck_assert_uint_eq(reported[0].charged_at_us, 1077); /* when it was taken */
+    ck_assert_int_eq(reported[1].delta, -10);
+    ck_assert_uint_eq(reported[1].charged_at_us, 77);
+    for (size_t i = 0; i < n_reported; i++) {
+        ck_assert_ptr_eq(reported[i].limit, &limits[0]);
+        ck_assert(reported[i].overflowed);
+    }
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 2);
+}
+END_TEST
+
+START_TEST(what_was_raised_may_prove_to_cost_more)
+{
+    struct outcome outcome = outcome_of(200);
+    outcome.reported_cost = 60;
+    settlement_raise(&admission, 25, &store);
+    n_reported = 0;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 2);
+    ck_assert_int_eq(reported[0].delta, 35);
+}
+END_TEST
+
+START_TEST(what_cannot_be_sent_at_once_is_settled_at_the_end_alone)
+{
+    const struct outcome counted = outcome_of(200);
+    const struct outcome refunded = outcome_of(500);
+    rules[0].refund_on.is_said = true;
+    answer_set_add(&rules[0].refund_on, 500, 500);
+    source_that_is_down = DECISION_REDIS;
+    settlement_raise(&admission, 25, &store);
+    ck_assert_uint_eq(n_calls, 0);
+    struct admission same = admission;
+    same.decision.charges = same.charges;
+    settlement_make(&same, &counted, &store);
+    ck_assert_int_eq(reported[0].delta, 15);
+    settlement_make(&admission, &refunded, &store);
+    ck_assert_int_eq(reported[2].delta, -10);
+    ck_assert_int_eq(reported[3].delta, 15);
+}
+END_TEST
+
 START_TEST(a_slot_is_given_back_however_it_ended_and_once)
 {
     admission.charges[0].slot = 9;
@@ -290,15 +398,6 @@ START_TEST(a_slot_is_given_back_however_it_ended_and_once)
     ck_assert_uint_eq(reported[0].slot, 9);
 }
 END_TEST
-
-/* Charge 0 has a slot of all clients, charge 1 one of its client. */
-static void hold_slots(void)
-{
-    admission.charges[0].key = SPAN("{global:0=}");
-    admission.charges[0].slot = 9;
-    admission.charges[1].key = SPAN("{client.ip:1=a}");
-    admission.charges[1].slot = 10;
-}
 
 START_TEST(slots_of_shared_keys_are_lent_and_taken_again)
 {
@@ -538,6 +637,12 @@ static Suite *settlement_suite(void)
     tcase_add_loop_test(make, a_cost_learnt_from_the_response_replaces_the_estimate, 0,
                         (int)ARRAY_LEN(LEARNT));
     tcase_add_test(make, an_answer_that_is_given_back_costs_nothing_whatever_it_says);
+    tcase_add_test(make, what_the_response_reports_beyond_the_estimate_is_charged_at_once);
+    tcase_add_test(make, what_it_reports_below_the_estimate_is_given_back_at_the_end);
+    tcase_add_test(make, charges_that_the_response_does_not_decide_are_not_raised);
+    tcase_add_test(make, what_was_raised_is_given_back_whole);
+    tcase_add_test(make, what_was_raised_may_prove_to_cost_more);
+    tcase_add_test(make, what_cannot_be_sent_at_once_is_settled_at_the_end_alone);
     tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);
     tcase_add_test(make, what_the_answer_decides_may_be_settled_before_the_slots);
     tcase_add_test(make, slots_that_were_taken_are_left_to_their_taker);
