@@ -369,6 +369,21 @@ def test_a_reset_for_what_a_request_says_is_its_answer(start, start_http2_server
     assert DOWN not in proxy.log_at_end()
 
 
+@pytest.mark.parametrize("code, is_charged", [("PROTOCOL_ERROR", True), ("INTERNAL_ERROR", False)])
+def test_a_reset_for_what_a_request_says_is_charged_behind_the_head_too(
+        start, start_http2_server, connect, code, is_charged):
+    server = start_http2_server(lambda peer, request: peer.head(request.stream))
+    client = connect(start(policy(server, **LIMITED)))
+    for _ in range(3):
+        answer = client.answer_of(client.begin(more=of(9)))
+        client.read_until(lambda answer=answer: answer.heads)
+        server.last.peer.reset(server.last.stream, code)
+        client.read_until(lambda answer=answer: answer.reset)
+    answer = client.answer_of(client.begin(more=of(9)))
+    client.read_until(lambda: answer.heads)
+    assert answer.status == (429 if is_charged else 200)
+
+
 def test_a_control_byte_that_a_server_repeats_is_no_failure(start, start_http2_server):
     servers = [start_http2_server(lambda peer, request: peer.answer(request.stream, fields=[("x-echo", "a\x01")]))
                for _ in range(2)]

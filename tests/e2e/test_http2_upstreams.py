@@ -595,7 +595,10 @@ def test_trailers_of_a_request_pass_between_sides_of_http_2_where_the_policy_say
 DROPPED = ["x-api-key", "x_api_key", "x.api.key", "x-mode", "x_mode", "x-user", "x_user", "x-gone", "cookie", "cookie2",
            "x-forwarded-port", "x_forwarded.foo", "x-real-ip", "proxy-x", "proxy_authorization", "content_type",
            "x-http-method-override", "x_http_method", "x-method-override", "x-original-url", "x.rewrite.url",
-           "set_cookie", "authorization", "client-cert", "forwarded"]
+           "set_cookie", "authorization", "client-cert", "forwarded",
+           # for which Go's server resets the stream
+           "if-match", "if-foo", "if_none_match", "realm", "cache-control", "content-encoding", "content-range",
+           "expect", "max-forwards", "pragma", "proxy-authenticate", "range", "trailer", "www-authenticate"]
 
 
 def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(start, start_http2_server, connect):
@@ -610,7 +613,7 @@ def test_a_trailer_of_a_request_is_no_field_that_the_policy_or_a_proxy_says(star
           - {{limits: [few], upstream: api, request: {{set: {{X-User: u}}, remove: [x-gone]}}}}
         """)
     client = connect(proxy)
-    for name in [*DROPPED, "x-sum", "x-forwarded", "proxied"]:
+    for name in [*DROPPED, "x-sum", "x-forwarded", "proxied", "iffy", "realms"]:
         stream = client.begin(method="POST", more=[("x-api-key", "k")], ends=False)
         client.data(stream, b"a")
         client.send(HeadersFrame(stream, client.encoder.encode([(name, "1"), ("x-other", "2")]),

@@ -99,6 +99,7 @@ static const struct span NEVER[] = {
     {"location", 8},
     {"pragma", 6},
     {"range", 5},
+    {"realm", 5},
     {"set-cookie", 10},
     {"vary", 4},
     {"www-authenticate", 16},
@@ -190,7 +191,8 @@ bool trailers_of_request_pass(const struct head *request, const struct route *ro
 bool trailer_of_request_passes(const struct field *field, const struct head *request,
                                const struct read_fields *read, const struct route *route)
 {
-    static const struct span PROXY = {"proxy-", 6};
+    /* Go's server resets the stream for trailers of preconditions, and for "realm". */
+    static const struct span STARTS[] = {{"proxy-", 6}, {"if-", 3}};
     if (names(request, FIELD_CONNECTION, field->name) ||
         (route->upstream->request_trailers == REQUEST_TRAILERS_ANNOUNCED &&
          !names(request, FIELD_TRAILER, field->name))) {
@@ -201,9 +203,13 @@ bool trailer_of_request_passes(const struct field *field, const struct head *req
             return false;
         }
     }
+    for (size_t i = 0; i < ARRAY_LEN(STARTS); i++) {
+        if (starts_with_folded(field->name, STARTS[i])) {
+            return false;
+        }
+    }
     return field->id == FIELD_OTHER && !field_is_underscore_variant(field->name) &&
-           !field_is_x_forwarded(field->name) && !starts_with_folded(field->name, PROXY) &&
-           !read_fields_have(read, field->name) &&
+           !field_is_x_forwarded(field->name) && !read_fields_have(read, field->name) &&
            (route->edits == NULL || !field_edits_drop(&route->edits->request, field));
 }
 

@@ -642,8 +642,9 @@ static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
     if (stream->loss != LOSS_PLAIN) {
         return stream->loss;
     }
-    if (http2_stream_is_refused(&stream->stream) && !stream->stream.has_answer) {
-        return upstream_sharing_is_crowded(stream) ? LOSS_CROWDED : LOSS_REFUSED;
+    if (http2_stream_is_refused(&stream->stream)) {
+        const bool is_crowded = !stream->stream.has_answer && upstream_sharing_is_crowded(stream);
+        return is_crowded ? LOSS_CROWDED : LOSS_REFUSED;
     }
     if (is_declined_in_order(stream)) {
         return LOSS_DECLINED;
