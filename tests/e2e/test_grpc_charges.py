@@ -95,6 +95,19 @@ def test_an_answer_without_a_status_is_charged(start, start_http2_server, rule, 
     assert is_limited(start(limited(server, rule))) == charged
 
 
+@pytest.mark.parametrize("rule", ["charge_on: [401]", "refund_on: [server_failed]"])
+def test_a_call_whose_trailers_are_refused_is_charged(start, start_http2_server, rule):
+    server = start_http2_server(behave=lambda peer, request: peer.answer(
+        request.stream, b"\0\0\0\0\0", fields=HEAD, trailers=[("grpc-message", "x" * 70_000), ("grpc-status", "16")]))
+    proxy = start(limited(server, rule))
+    for n in range(3):
+        with Http2Client(proxy.address) as client:
+            stream = client.begin(path="/s/m", ends=True, **CALL)
+            client.read_until(lambda: client.answer_of(stream).is_ended or client.answer_of(stream).reset)
+        proxy.log_lines(n + 1)
+    assert [line["status"] for line in proxy.log_lines(3)].count("429") == 1
+
+
 def test_who_guesses_by_calls_is_banned(start, start_http2_server):
     server = start_http2_server(behave=in_trailers("16"))
     proxy = start(limited(server, "charge_on: [401], ban: {after: 2/hour, for: 1h}").replace("2/day", "100/day")

@@ -163,7 +163,8 @@ static void lose(struct abandoned_request *abandoned)
 {
     const struct upstream *upstream = abandoned->upstream;
     const bool is_refused = upstream->is_lost && upstream->is_refused;
-    if ((upstream->is_own_end || upstream->is_reset || is_refused || abandoned->is_cut) &&
+    if ((upstream->is_own_end || upstream->is_reset || is_refused || abandoned->is_cut ||
+         abandoned->holds_slots) &&
         upstream_is_at_work(upstream)) {
         keep_slots(abandoned);
     } else {
@@ -197,12 +198,15 @@ static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut)
            grpc_status != GRPC_RESOURCE_EXHAUSTED && !(is_cut && status >= 400);
 }
 
-/* Whether @user was answered a HEAD behind which its handler may make a body. */
-static bool may_outlive_head(const struct upstream_user *user)
+/* Whether @user was answered a HEAD behind which its handler may make a body, or by Apache, which
+ * says 500 where it has lost the answer of a program by FastCGI. */
+static bool may_outlive(const struct upstream_user *user)
 {
     const struct head *response = user->response;
-    return user->is_head_request && response->status != 204 && response->status != 304 &&
-           (response->content_length > 0 || !response->has_content_length);
+    const bool may_have_body = user->is_head_request && response->status != 204 &&
+                               response->status != 304 &&
+                               (response->content_length > 0 || !response->has_content_length);
+    return may_have_body || response->status == 500;
 }
 
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
@@ -249,7 +253,7 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
-    if (abandoned->holds_slots && may_outlive_head(user)) {
+    if (abandoned->holds_slots && may_outlive(user)) {
         keep_slots(abandoned);
         return false;
     }
@@ -356,28 +360,39 @@ static bool is_cut(const struct exchange *exchange)
            (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
 }
 
-/* Whether the client has left what is answered piece by piece, or the server has reset it. Servers
- * are told at once, but their handlers may go on. */
-static bool is_stream_left(const struct exchange *exchange)
-{
-    return (exchange->is_event_stream || exchange->is_call_answered) &&
-           (exchange->end == ANSWER_CLIENT_LEFT || exchange->upstream->is_reset);
-}
-
 static bool holds_slots(const struct exchange *exchange)
 {
     return exchange->evaluation.route->upstream->hold_slots;
 }
 
-/* Whether the server has begun an answer that does not tell the end of its handler. */
+/* Whether an answer has broken off, and no end of the connection is waited for. */
+static bool is_broken(const struct exchange *exchange)
+{
+    const struct upstream *upstream = exchange->upstream;
+    return (exchange->end == ANSWER_SERVER_FAILED || exchange->end == ANSWER_REFUSED) &&
+           (upstream->is_lost || !upstream->is_refused);
+}
+
+/* Whether what is answered piece by piece has been left, by whichever side: the server knows at
+ * once, but its handler may go on. */
+static bool is_stream_left(const struct exchange *exchange)
+{
+    return (exchange->is_event_stream || exchange->is_call_answered) &&
+           exchange->end != ANSWER_WHOLE;
+}
+
+/* Whether the server has begun an answer that does not tell the end of its handler. One that breaks
+ * off in the middle of the body does not: nginx closes so for a body that is too large. */
 static bool hides_end(const struct exchange *exchange)
 {
-    return (exchange->is_response_started || exchange->is_head_pending) &&
-           (!tells_end(exchange->response.status,
-                       exchange->is_grpc_head_error ? exchange->grpc_status : 0,
-                       is_cut(exchange)) ||
-            (holds_slots(exchange) &&
-             (is_stream_left(exchange) || may_outlive_head(&exchange->upstream_user))));
+    if (!exchange->is_response_started && !exchange->is_head_pending) {
+        return false;
+    }
+    const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
+    return !tells_end(exchange->response.status, grpc_status, is_cut(exchange)) ||
+           (is_broken(exchange) && is_cut(exchange)) ||
+           (holds_slots(exchange) && (is_stream_left(exchange) || is_broken(exchange) ||
+                                      may_outlive(&exchange->upstream_user)));
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its

@@ -1,0 +1,74 @@
+"""An answer that breaks off does not tell that its handler has ended, where the request was not sent whole, or the policy
+says that handlers work on."""
+
+import re
+
+import pytest
+
+from harness import message
+from harness.upstream import answer
+from harness.wait import until
+
+SLOTS = 2
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nrow\r\n"
+EVENTS = HEAD.replace(b"\r\n", b"\r\nContent-Type: text/event-stream\r\n", 1)
+FATAL = answer("500 Internal Server Error")
+UPLOAD = message.request("POST", "/work", {"Transfer-Encoding": "chunked"}) + b"1\r\na\r\n"
+GET = message.request("GET", "/work")
+
+
+def policy(upstream, more="", limit="", rate="1000/day"):
+    return f"""
+upstreams: {{api: {{servers: "{upstream.url}", buffer: off, timeout: {{response: 2s}}{more}}}}}
+limits:
+  slots: {{key: global, algorithm: concurrency, rate: {SLOTS}, lease: 1h}}
+  charged: {{key: global, algorithm: fixed_window, rate: {rate}{limit}}}
+routes:
+  - {{match: {{path: /look}}, limits: [slots], respond: {{status: 204}}}}
+  - {{limits: [slots, charged], upstream: api}}
+"""
+
+
+def free(proxy):
+    response = proxy.ask(path="/look")
+    return 0 if response.status == 429 else int(re.search(r';r=(\d+)', response.get("RateLimit"))[1]) + 1
+
+
+def breaking(start_upstream, beginning):
+    """A server whose answers break off when it has seen some of the request, as nginx does for a body that is too large."""
+    def begin(peer, _):
+        peer.send(beginning)
+        peer.close()
+
+    return start_upstream(begin, reads_body=False)
+
+
+def ask(proxy, sent, n):
+    with proxy.send(sent) as client:
+        assert client.reader.head().startswith(b"HTTP/1.1 ")
+        proxy.lines_of("/work", n)
+
+
+@pytest.mark.parametrize("sent, beginning, more, holds", [
+    (UPLOAD, HEAD, "", True), (GET, HEAD, "", False), (GET, EVENTS, "", False),
+    (GET, HEAD, ", hold_slots: true", True), (GET, EVENTS, ", hold_slots: true", True),
+    (GET, FATAL, "", False), (GET, FATAL, ", hold_slots: true", True),  # Apache's, of a program by FastCGI
+], ids=["upload", "whole", "events", "held", "held_events", "500", "held_500"])
+def test_what_breaks_off_may_hold_its_slot(start, start_upstream, sent, beginning, more, holds):
+    proxy = start(policy(breaking(start_upstream, beginning), more))
+    for n in range(SLOTS):
+        ask(proxy, sent, n + 1)
+        if holds:
+            assert free(proxy) == SLOTS - 1 - n
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+
+
+@pytest.mark.parametrize("sent, limit, charged", [
+    (UPLOAD, ", refund_on: [server_failed]", True), (UPLOAD, ", charge_on: [401]", True),
+    (GET, ", refund_on: [server_failed]", False), (GET, ", charge_on: [401]", False)])
+def test_a_client_cannot_have_its_charge_back_by_a_body_that_is_refused(start, start_upstream, sent, limit, charged):
+    proxy = start(policy(breaking(start_upstream, HEAD), limit=limit, rate="1/day"))
+    ask(proxy, sent, 1)
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+    with proxy.send(GET) as client:
+        assert client.reader.head().startswith(b"HTTP/1.1 429" if charged else b"HTTP/1.1 200")
