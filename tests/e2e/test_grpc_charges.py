@@ -88,7 +88,8 @@ def test_an_error_that_a_gateway_may_have_made_is_charged(start, start_http2_ser
     assert is_limited(start(limited(server, "charge_on: [200]")))
 
 
-@pytest.mark.parametrize("rule, charged", [("charge_on: [401]", True), ("refund_on: [5xx]", True)])
+@pytest.mark.parametrize("rule, charged", [
+    ("charge_on: [401]", True), ("refund_on: [5xx]", True), ("refund_on: [200]", True), ("refund_on: [502]", False)])
 def test_an_answer_without_a_status_is_charged(start, start_http2_server, rule, charged):
     """Trailers that are too long are lost, and a client may have a server repeat a long value in them."""
     server = start_http2_server(behave=without_a_status(None))

@@ -300,6 +300,19 @@ def test_a_server_that_breaks_a_rule_ends_no_request_that_is_safe_to_repeat(star
     assert server.requests[-1].peer is others.peer and not others.peer.is_closed
 
 
+def test_who_has_a_server_break_a_rule_pays_for_all_its_requests_there(start, start_http2_server, connect):
+    """The server may work on them, and none says what it costs."""
+    server = start_http2_server(**breaking(NAMED))
+    client = connect(start(policy(
+        server, limits="{tokens: {key: client.ip, algorithm: fixed_window, rate: 1000/day}}",
+        routes="[{upstream: api, limits: [tokens], cost: {from: response.header.x-cost, estimate: 1, max: 100}}]")))
+    streams = [client.begin(path="/slow", method="POST", more=of(9)) for _ in range(3)]
+    server.wait_for(3)
+    streams.append(client.begin(path="/bad", method="POST", more=of(9)))
+    assert statuses(client, streams) == [502] * 4
+    assert ";r=599;" in client.ask(path="/quick", more=of(9)).fields["ratelimit"]
+
+
 def test_a_request_whose_answer_breaks_a_rule_is_suspect_however_old_it_is(start_breaking, connect):
     server, proxy = start_breaking()
     client = connect(proxy)

@@ -347,9 +347,8 @@ static void on_start(struct loop_task *task)
 static bool awaits_cost(const struct exchange *exchange)
 {
     return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER &&
-           !(exchange->upstream != NULL && exchange->upstream->is_refused) &&
-           !exchange->is_response_started && !exchange->is_head_pending &&
-           settlement_awaits_cost(&exchange->admission);
+           !exchange->is_answer_unreadable && !exchange->is_response_started &&
+           !exchange->is_head_pending && settlement_awaits_cost(&exchange->admission);
 }
 
 /* Whether the server was not sent all of the request. */

@@ -220,27 +220,28 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
 /* --- the end --- */
 
 /* The status of the answer that the client was sent. Of an answer of gRPC it is the one that its
- * grpc-status stands for, as far as that has come. */
+ * grpc-status stands for, and 502 where none has come. */
 static uint16_t answer_status(const struct exchange *exchange)
 {
-    const bool is_known = exchange->grpc_status != GRPC_NONE;
-    return grpc_answer_status(exchange->out.status, is_known ? exchange->grpc_status : 0);
+    if (exchange->grpc_status == GRPC_NONE) {
+        return exchange->end == ANSWER_CLIENT_LEFT ? exchange->out.status : 502;
+    }
+    return grpc_answer_status(exchange->out.status, exchange->grpc_status);
 }
 
 /* Whether the server's answer is an error that it, or a gateway, may give while others work; or
- * breaks off in the middle of the body; or is one of gRPC that has not told how it ended. */
+ * breaks off in the middle of the body. */
 static bool is_doubtful(const struct exchange *exchange)
 {
     if (!exchange->has_upstream_answered || !exchange->is_response_started) {
         return false;
     }
-    const bool is_status_missing = exchange->grpc_status == GRPC_NONE;
     const bool is_broken = exchange->end == ANSWER_SERVER_FAILED && !exchange->is_request_sent;
     const bool is_refused =
         exchange->is_grpc_head_error && exchange->grpc_status == GRPC_RESOURCE_EXHAUSTED;
     const uint16_t status =
         exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
-    return is_status_missing || is_broken || is_refused || answer_is_gateway_error(status) ||
+    return is_broken || is_refused || answer_is_gateway_error(status) ||
            answer_refuses_body(status, !exchange->is_request_sent);
 }
 
