@@ -104,7 +104,7 @@ struct upstream_spec {
     uint64_t head_bytes_max; /* of a response */
     uint32_t n_fields_max;   /* of a response */
     bool reuse_after_head;   /* keep a connection after a response to HEAD, or 304, with a length */
-    bool hold_slots;         /* for response_us, behind what tells no handler's end */
+    bool hold_slots;         /* for response_us, behind what does not show a handler's end */
     enum request_trailers request_trailers;
     uint64_t min_download_bytes_per_s; /* of the routes that have none of their own */
 };

@@ -41,7 +41,7 @@ struct admin_connection {
     struct list node; /* of the listener's */
     struct admin_listener *admin_listener;
     struct access_peer peer;
-    enum access_title known_by; /* why its latest request was let in; a file of the page: by none */
+    enum access_title known_by; /* by which a request was let in last */
     struct stream stream;
     struct timer timer;
     struct loop_task answered; /* continues after the resource's answer, outside its call stack */

@@ -357,7 +357,7 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     fill_head(replay, line, &head);
     const struct simulation_future future = {
         .takes_us = line->has_takes ? line->takes_us : 0,
-        .status = line->status == 200 && line->is_grpc && line->grpc_status < GRPC_STATUSES
+        .status = line->status / 100 == 2 && line->is_grpc && line->grpc_status < GRPC_STATUSES
                       ? grpc_http_status(line->grpc_status)
                       : line->status,
         .end = end_of(line),

@@ -19,7 +19,7 @@ GET = message.request("GET", "/work")
 
 def policy(upstream, more="", limit="", rate="1000/day"):
     return f"""
-upstreams: {{api: {{servers: "{upstream.url}", buffer: off, timeout: {{response: 2s}}{more}}}}}
+upstreams: {{api: {{servers: "{upstream.url}", buffer: off, timeout: {{response: 4s}}{more}}}}}
 limits:
   slots: {{key: global, algorithm: concurrency, rate: {SLOTS}, lease: 1h}}
   charged: {{key: global, algorithm: fixed_window, rate: {rate}{limit}}}

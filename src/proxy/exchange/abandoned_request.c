@@ -13,7 +13,8 @@
  * not informed that the client has left: many servers close the connection then and work on, and
  * by HTTP/2 nothing would tell when they have ended a request that was reset. Of streams that
  * nobody reads it is informed, and their slots are released, unless hold_slots of the upstream says
- * that its handlers work on.
+ * that its handlers work on: then no end frees slots but that of a whole answer, other than a 500
+ * or one to HEAD.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
@@ -25,8 +26,9 @@
  * for. Where a client has ended its connection to the server by what it sent, or has cut its
  * request, the server may work on as well (Node closes the connection at once), and so it may
  * where either side has reset a stream of HTTP/2 (Go does for a trailer or at its WriteTimeout,
- * while the handler works), and behind a whole answer that does not tell the end of a handler
- * (tells_end()). Then the slots are kept until timeout.response, without a connection.
+ * while the handler works), behind an answer that breaks off before the request was sent whole, and
+ * behind a whole answer that does not tell the end of a handler (tells_end()). Then the slots are
+ * kept until timeout.response, without a connection.
  *
  * A client may have as many as there are free places when its next one comes, of
  * ABANDONED_REQUESTS_MAX in a worker: so no client takes the last one. Without a place the
@@ -158,7 +160,7 @@ static void keep_slots(struct abandoned_request *abandoned)
 
 /* The connection is lost. Where that tells nothing of the server, since its client has ended the
  * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, or the
- * server has reset it, the server may work on. */
+ * server has reset it, or hold_slots is said, the server may work on. */
 static void lose(struct abandoned_request *abandoned)
 {
     const struct upstream *upstream = abandoned->upstream;
@@ -343,12 +345,15 @@ static void on_start(struct loop_task *task)
 
 /* --- the beginning --- */
 
-/* Whether the response is still to report a cost. */
+/* Whether the response is still to report a cost. One that is refused is not, but where its client
+ * has had the connection ended: the server may work on. */
 static bool awaits_cost(const struct exchange *exchange)
 {
-    return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER &&
-           !exchange->is_answer_unreadable && !exchange->is_response_started &&
-           !exchange->is_head_pending && settlement_awaits_cost(&exchange->admission);
+    const struct upstream *upstream = exchange->upstream;
+    const bool is_refused = upstream != NULL && upstream->is_refused && !upstream->is_own_end;
+    return exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER && !is_refused &&
+           !exchange->is_response_started && !exchange->is_head_pending &&
+           settlement_awaits_cost(&exchange->admission);
 }
 
 /* Whether the server was not sent all of the request. */

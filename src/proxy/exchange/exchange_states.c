@@ -3,7 +3,7 @@
  *     │ request  │          │          │           │           │ server │ a response byte went out
  *     └──────────┴► REPLY ◄─┴──────────┴───────────┴───────────┴────────┘        any ─► CLOSED
  *
- * A request that a limit may hold has BUFFER before DECIDE, and none behind HOLD.
+ * A request that a limit may hold has BUFFER before DECIDE; behind HOLD alone if it leaves.
  *
  * Happy path: the head comes from the client side, the route is found, the store judges its limits,
  * a server's connection carries the request and the answer. This file has the table of states, the
@@ -121,7 +121,7 @@ static const struct {
 } STATES[] = {
     [EXCHANGE_READ_HEAD] = {TO(DECIDE) | TO(BUFFER) | TO_SERVER, timeouts_of_head, on_head_timeout},
     [EXCHANGE_DECIDE] = {TO(HOLD) | TO(BUFFER) | TO_SERVER, NULL, NULL},
-    [EXCHANGE_HOLD] = {TO(DECIDE) | TO_SERVER, NULL, NULL},
+    [EXCHANGE_HOLD] = {TO(DECIDE) | TO(BUFFER) | TO_SERVER, NULL, NULL},
     [EXCHANGE_BUFFER] = {TO(DECIDE) | TO_SERVER, NULL, NULL},
     [EXCHANGE_QUEUE] = {TO_SERVER, timeouts_of_queue, exchange_on_queue_timeout},
     [EXCHANGE_CONNECT] = {TO_SERVER, timeouts_of_connect, exchange_on_connect_timeout},
@@ -423,6 +423,8 @@ void exchange_reply(struct exchange *exchange, struct span body)
     }
     exchange_enter_state(exchange, EXCHANGE_REPLY);
     exchange->is_response_started = true;
+    exchange->grpc_status = 0;
+    exchange->is_grpc_head_error = false;
     if (exchange_is_head_request(exchange)) {
         body.len = 0;
     }

@@ -136,7 +136,7 @@ void settlement_raise(struct admission *admission, uint32_t units, struct store 
         }
         settlements[n] = settlement_of(admission, i, SETTLE_COST);
         settlements[n].delta = (int64_t)units - (int64_t)charge->cost;
-        if (store_can_settle(store, &settlements[n])) { /* what is lost is not to be refunded */
+        if (store_can_settle(store, &settlements[n])) { /* else the end settles alone */
             admission->raised |= UINT32_C(1) << i;
             n++;
         }

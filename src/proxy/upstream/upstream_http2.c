@@ -7,8 +7,7 @@
  * PING, of which there is one for each time that it was heard (its streams are lost); it breaks a
  * rule of HTTP/2 (the stream on which it does has a bad answer, the others are lost); it sends
  * GOAWAY (streams above its last one are lost unprocessed, the others go on, and the connection
- * ends with them). Which requests share a
- * connection is in upstream_sharing.c. */
+ * ends with them). Which requests share a connection is in upstream_sharing.c. */
 
 #include "proxy/upstream/upstream_http2.h"
 
