@@ -373,6 +373,7 @@ static bool decide(struct simulation *simulation, struct simulation_case *open,
         settlement_undo(admission, simulation->store);
         *answer = (struct simulation_answer){.client = answer->client,
                                              .route = answer->route,
+                                             .admission = admission,
                                              .verdict = SIMULATION_REFUSED,
                                              .status = 400,
                                              .reason = KEY_AMBIGUITY};

