@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/span.h"
+#include "http/grpc.h"
 
 enum {
     ANSWER_STATUS_MIN = 100,
@@ -35,6 +36,15 @@ static inline bool answer_is_gateway_error(unsigned status)
 static inline bool answer_refuses_body(unsigned status, bool is_cut)
 {
     return status == 413 || (is_cut && (status == 400 || status == 408 || status == 431));
+}
+
+/* Whether an answer may be of a server or gateway while the handler works on, by its status or by
+ * @grpc_status, that of its head (0: none): 8 says there what 413 does. */
+static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status, bool is_cut)
+{
+    const uint16_t status = grpc_answer_status(http_status, grpc_status);
+    return answer_is_gateway_error(status) || answer_refuses_body(status, is_cut) ||
+           grpc_status == GRPC_RESOURCE_EXHAUSTED;
 }
 
 /* All zero is the empty set. */

@@ -75,15 +75,6 @@ uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view
     return cost->units;
 }
 
-/* Whether @head, without the cost, may be of others than the handler, which works on. */
-static bool is_refusal(const struct head *head, bool is_cut)
-{
-    const unsigned grpc_status = grpc_head_status(head);
-    const uint16_t status = grpc_answer_status(head->status, grpc_status);
-    return answer_is_gateway_error(status) || answer_refuses_body(status, is_cut) ||
-           grpc_status == GRPC_RESOURCE_EXHAUSTED;
-}
-
 bool cost_of_response(const struct cost_spec *cost, const struct head *head, bool is_cut,
                       uint32_t *units)
 {
@@ -93,7 +84,7 @@ bool cost_of_response(const struct cost_spec *cost, const struct head *head, boo
         *units = (uint32_t)reported;
         return true;
     }
-    if (is_refusal(head, is_cut)) {
+    if (answer_is_doubtful(head->status, grpc_head_status(head), is_cut)) {
         *units = cost->max;
         return true;
     }

@@ -250,13 +250,6 @@ static bool is_grpc(struct span value)
     return true;
 }
 
-/* The status that @value is; GRPC_NONE: it is none. */
-static unsigned grpc_status(struct span value)
-{
-    uint64_t status = 0;
-    return span_to_u64(value, GRPC_STATUSES - 1, &status) ? (unsigned)status : GRPC_NONE;
-}
-
 static void read_connection(const struct log_values *values, struct log_line *out)
 {
     out->is_https = is_https(values->values[LOG_SCHEME]);
@@ -271,6 +264,7 @@ static void read_connection(const struct log_values *values, struct log_line *ou
 
 bool log_values_read(const struct log_values *values, struct log_clock *clock, struct log_line *out)
 {
+    uint64_t grpc_status = 0;
     *out = (struct log_line){.status = 0};
     if (!is_there(values, LOG_CLIENT) || !log_peer_read(values->values[LOG_CLIENT], &out->peer) ||
         (!is_there(values, LOG_TIME) && !is_there(values, LOG_START_TIME)) ||
@@ -290,7 +284,9 @@ bool log_values_read(const struct log_values *values, struct log_clock *clock, s
     out->status = log_status_read(values->values[LOG_STATUS]);
     out->cost = values->values[LOG_COST];
     out->is_grpc = is_grpc(values->values[LOG_GRPC]);
-    out->grpc_status = (uint8_t)grpc_status(values->values[LOG_GRPC]);
+    if (span_to_u64(values->values[LOG_GRPC], GRPC_STATUSES - 1, &grpc_status)) {
+        out->grpc_status = (uint8_t)grpc_status;
+    }
     read_connection(values, out);
     memcpy(out->headers, &values->values[LOG_HEADER], sizeof(out->headers));
     for (size_t i = 0; i < LOG_PARTS; i++) {

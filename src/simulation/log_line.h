@@ -56,7 +56,7 @@ struct log_line {
     struct span cost; /* data is NULL: absent */
     bool is_https;
     bool is_grpc;
-    uint8_t grpc_status;                        /* of a call; GRPC_NONE: none, or absent */
+    uint8_t grpc_status;                        /* of a call; 0: OK, none, or absent */
     struct span certificate[CERTIFICATE_FACTS]; /* of the client; all empty: none */
     struct span headers[LOG_HEADERS_MAX];       /* data is NULL: absent */
     uint32_t parts;                             /* bit set of the parts present */

@@ -357,9 +357,8 @@ static enum status judge(struct replay *replay, const struct log_line *line)
     fill_head(replay, line, &head);
     const struct simulation_future future = {
         .takes_us = line->has_takes ? line->takes_us : 0,
-        .status = line->status / 100 == 2 && line->is_grpc && line->grpc_status < GRPC_STATUSES
-                      ? grpc_http_status(line->grpc_status)
-                      : line->status,
+        .status = line->status / 100 == 2 ? grpc_answer_status(line->status, line->grpc_status)
+                                          : line->status,
         .end = end_of(line),
         .cost = line->cost,
     };

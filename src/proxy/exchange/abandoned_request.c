@@ -195,9 +195,8 @@ static bool read_to_close(struct abandoned_request *abandoned)
  * answer alike. */
 static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut)
 {
-    const uint16_t status = grpc_answer_status(http_status, grpc_status);
-    return !answer_is_gateway_error(status) && status != 413 &&
-           grpc_status != GRPC_RESOURCE_EXHAUSTED && !(is_cut && status >= 400);
+    return !answer_is_doubtful(http_status, grpc_status, is_cut) &&
+           !(is_cut && grpc_answer_status(http_status, grpc_status) >= 400);
 }
 
 /* Whether @user was answered a HEAD behind which its handler may make a body, or by Apache, which

@@ -237,12 +237,11 @@ static bool is_doubtful(const struct exchange *exchange)
         return false;
     }
     const bool is_broken = exchange->end == ANSWER_SERVER_FAILED && !exchange->is_request_sent;
-    const bool is_refused =
-        exchange->is_grpc_head_error && exchange->grpc_status == GRPC_RESOURCE_EXHAUSTED;
     const uint16_t status =
         exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
-    return is_broken || is_refused || answer_is_gateway_error(status) ||
-           answer_refuses_body(status, !exchange->is_request_sent);
+    return is_broken ||
+           answer_is_doubtful(status, exchange->is_grpc_head_error ? exchange->grpc_status : 0,
+                              !exchange->is_request_sent);
 }
 
 static struct outcome outcome_of(const struct exchange *exchange)
