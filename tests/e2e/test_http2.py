@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import HeadersFrame, RstStreamFrame, SettingsFrame
+from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame, SettingsFrame
 
 from harness import message
 from harness.http2 import Closed, Http2Client
@@ -188,6 +188,29 @@ def test_a_body_of_unknown_length_is_chunked_upstream(start, start_upstream, con
     client.data(stream, b"three", ends=True)
     assert client.answer(stream).body == b"one two three"
     assert upstream.last.is_chunked()
+
+
+def test_small_frames_that_come_together_are_one_chunk_upstream(start, start_upstream, connect):
+    """A chunk for each would cost the proxy a write, and the server an event, for each byte of a client's."""
+    chunks = []
+
+    def behave(peer, _request):
+        while chunk := peer.reader.chunk():
+            chunks.append(chunk)
+        peer.send(OK)
+
+    upstream = start_upstream(behave, reads_body=False)
+    proxy = start(f"{LISTEN}upstreams: {{api: {{servers: '{upstream.url}', buffer: off}}}}\nroutes: [{{upstream: api}}]")
+    client = connect(proxy)
+    stream = client.begin(method="POST", ends=False)
+    client.data(stream, b"x")
+    until(lambda: chunks == [b"x"], "a piece alone, at once")
+    body = bytes(range(48, 120)) * 40
+    client.send(*(DataFrame(stream, body[at:at + 1]) for at in range(len(body))))
+    client.data(stream, b"", ends=True)
+    assert client.answer(stream).status == 200
+    assert b"".join(chunks[1:]) == body
+    assert len(chunks) <= 10  # one for each read of the connection
 
 
 class Uploads:

@@ -484,6 +484,14 @@ static bool ends_head(enum http2_event_kind kind)
            kind == HTTP2_BAD_TRAILERS;
 }
 
+static void end_gathering(struct http2_connection *connection)
+{
+    while (!list_is_empty(&connection->gathering)) {
+        struct list *node = connection->gathering.next;
+        http2_request_end_gathering(CONTAINER_OF(node, struct http2_request, gathering));
+    }
+}
+
 /* Process the bytes that were read, HEADS_MAX requests of them at most. */
 static void process(struct http2_connection *connection, uint64_t now_us)
 {
@@ -501,6 +509,7 @@ static void process(struct http2_connection *connection, uint64_t now_us)
             timeout_disarm(&connection->head_timeout); /* the next one has its own time */
         }
     } while (event.kind != HTTP2_NONE && n_heads < HEADS_MAX);
+    end_gathering(connection);
     if (event.kind == HTTP2_NONE) {
         drop_block(connection);
     } else {
@@ -698,6 +707,7 @@ bool http2_begin(struct downstream *downstream, struct span first)
     connection->is_resting = true;
     list_init(&connection->requests);
     list_init(&connection->awaiting_room);
+    list_init(&connection->gathering);
     timeout_init(&connection->head_timeout, on_head_timeout);
     timeout_init(&connection->ping_timeout, on_ping_timeout);
     loop_task_init(&connection->flush, on_flush);

@@ -93,6 +93,7 @@ struct http2_request {
     bool is_shut_out;       /* its end waits for a window, and counts in connection->n_shut_out */
     struct list node;       /* in connection->requests */
     struct list awaiting;   /* in connection->awaiting_room, or in no list */
+    struct list gathering;  /* in connection->gathering, or in no list */
     struct timeout timeout; /* the answer is complete, and its end waits for the client */
     struct loop_task death; /* frees it at the end of the iteration */
 };
@@ -102,6 +103,7 @@ struct http2_connection {
     struct http2_session *session;
     struct list requests;       /* struct http2_request */
     struct list awaiting_room;  /* those whose exchange waits for the window to open */
+    struct list gathering;      /* those with small pieces that the exchange gets after this read */
     struct client_count *count; /* of the client's requests; NULL: they are not counted */
     size_t n_begun;             /* requests so far */
     unsigned n_shut_out;        /* own answers that wait for a window: at most SHUT_OUT_MAX */
@@ -134,8 +136,12 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
 /* Its head is complete: begin the exchange. */
 void http2_request_begin(struct http2_request *request, bool has_body, uint64_t now_us);
 
-/* A piece of the body has come. False: no memory. */
+/* A piece of the body has come. A small one joins connection->gathering if more bytes are unread.
+ * False: no memory. */
 MUST_USE bool http2_request_on_body(struct http2_request *request, struct span piece, bool is_last);
+
+/* Hand over the pieces that wait, if the exchange takes them. */
+void http2_request_end_gathering(struct http2_request *request);
 
 /* The whole piece of the answer that was to be sent is written. */
 void http2_request_on_sent(struct http2_request *request);

@@ -1,9 +1,10 @@
 /* The client side of an exchange on an HTTP/2 stream.
  *
  * Bytes of a body are copied: the input goes on to other streams while an exchange waits for its
- * server. The stream's window bounds the copies, and is given back as the exchange takes them. The
- * answer is not copied, but for the end of a short one, so that its exchange need not wait for the
- * write. */
+ * server. The stream's window bounds the copies, and is given back as the exchange takes them.
+ * Small pieces that come in one read are handed over as one, after it: each would cost a write, and
+ * reach the server as a chunk of its own. The answer is not copied, but for the end of a short one,
+ * so that its exchange need not wait for the write. */
 
 #include <assert.h>
 
@@ -19,6 +20,7 @@ enum {
     REQUESTS_KEPT = 1024,
     POSTED_BODY_BYTES_MAX = 2048, /* of an answer whose exchange does not wait for the write */
     SHUT_OUT_MAX = 16,            /* own answers of a connection that wait for a closed window */
+    GATHERED_PIECE_BYTES = 1024,  /* smaller pieces of a body are gathered */
     BODY_BLOCK_BYTES = SMALL_BLOCK_BYTES - sizeof(struct http2_body_block),
 };
 
@@ -137,8 +139,17 @@ static bool append(struct http2_request *request, struct span piece)
     return true;
 }
 
+void http2_request_end_gathering(struct http2_request *request)
+{
+    list_remove(&request->gathering);
+    if (request->wants_body && exchange_takes_body(request->exchange)) {
+        pump(&request->client);
+    }
+}
+
 bool http2_request_on_body(struct http2_request *request, struct span piece, bool is_last)
 {
+    struct http2_connection *connection = request->connection;
     request->is_body_ended = request->is_body_ended || is_last;
     if (request->exchange == NULL) {
         http2_stream_took(&request->stream, piece.len); /* answered already */
@@ -147,8 +158,10 @@ bool http2_request_on_body(struct http2_request *request, struct span piece, boo
     if (!append(request, piece)) {
         return false;
     }
-    if (request->wants_body && exchange_takes_body(request->exchange)) {
-        pump(&request->client);
+    if (is_last || piece.len >= GATHERED_PIECE_BYTES || connection->unread.len == 0) {
+        http2_request_end_gathering(request);
+    } else if (list_is_empty(&request->gathering)) {
+        list_push_back(&connection->gathering, &request->gathering);
     }
     return true;
 }
@@ -340,6 +353,7 @@ static void return_exchange(struct http2_request *request)
     request->head_block = NULL;
     request->exchange = NULL;
     request->wants_body = false;
+    list_remove(&request->gathering);
 }
 
 static void on_done(struct client *client, uint64_t now_us)
@@ -411,6 +425,7 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
     };
     list_init(&request->node);
     list_init(&request->awaiting);
+    list_init(&request->gathering);
     timeout_init(&request->timeout, on_timeout);
     loop_task_init(&request->death, die);
     if (request->memory == NULL || request->head_block == NULL) {

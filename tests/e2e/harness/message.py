@@ -106,16 +106,19 @@ class Reader:
     def length_body(self, n):
         return self.take(n, "a body of known length")
 
+    def chunk(self):
+        """The next one as we write them: no extensions, no trailers. b"": the last."""
+        size = int(self.take_through(b"\r\n", "a chunk line")[:-2], 16)
+        content = self.take(size, "a chunk")
+        assert self.take(2, "the end of a chunk") == b"\r\n"
+        return content
+
     def chunked_body(self):
-        """Content of a body as we write them: no extensions, no trailers."""
         body = bytearray()
         try:
-            while True:
-                size = int(self.take_through(b"\r\n", "a chunk line")[:-2], 16)
-                body += self.take(size, "a chunk")
-                assert self.take(2, "the end of a chunk") == b"\r\n"
-                if size == 0:
-                    return bytes(body)
+            while chunk := self.chunk():
+                body += chunk
+            return bytes(body)
         except Cut as cut:
             raise Cut("a chunked body", bytes(body) + cut.partial) from None
 

@@ -80,6 +80,75 @@ START_TEST(a_body_goes_on_while_its_server_takes_it)
 }
 END_TEST
 
+/* An upload of unknown length, whose head its server has read. */
+static int begin_upload(uint32_t stream)
+{
+    http2_client_ask(&client, stream, "POST", "", CLIENT_GOES_ON);
+    return server_take();
+}
+
+static void send_small(uint32_t stream, const char *pieces, enum http2_client_end end)
+{
+    for (const char *piece = pieces; *piece != 0; piece++) {
+        http2_client_data(&client, stream, piece, 1, piece[1] == 0 ? end : CLIENT_GOES_ON);
+    }
+}
+
+START_TEST(small_pieces_that_come_together_reach_the_server_as_one)
+{
+    open_with("", WINDOW);
+    const int server = begin_upload(1);
+    send_small(1, "a", CLIENT_GOES_ON); /* nothing else has come: it is passed on at once */
+    ck_assert_str_eq(server_read_until(&stage, server, "\r\na\r\n"), "1\r\na\r\n");
+    send_small(1, "bcd", CLIENT_GOES_ON);
+    ck_assert_str_eq(server_read_until(&stage, server, "d\r\n"), "3\r\nbcd\r\n");
+    send_small(1, "efghi", CLIENT_ENDS);
+    ck_assert_str_eq(server_read_until(&stage, server, "0\r\n\r\n"), "5\r\nefghi\r\n0\r\n\r\n");
+    close(server);
+}
+END_TEST
+
+START_TEST(small_pieces_are_gathered_by_stream)
+{
+    open_with("", WINDOW);
+    const int first = begin_upload(1);
+    const int second = begin_upload(3);
+    for (unsigned i = 0; i < 3; i++) {
+        send_small(1, "a", CLIENT_GOES_ON);
+        send_small(3, "b", CLIENT_GOES_ON);
+    }
+    ck_assert_str_eq(server_read_until(&stage, first, "a\r\n"), "3\r\naaa\r\n");
+    ck_assert_str_eq(server_read_until(&stage, second, "b\r\n"), "3\r\nbbb\r\n");
+    close(first);
+    close(second);
+}
+END_TEST
+
+START_TEST(a_long_piece_takes_the_small_ones_before_it_along)
+{
+    open_with("", WINDOW);
+    const int server = begin_upload(1);
+    send_small(1, "ab", CLIENT_GOES_ON);
+    http2_client_data(&client, 1, body, 4000, CLIENT_GOES_ON);
+    send_small(1, "cd", CLIENT_GOES_ON);
+    const char *seen = server_read_until(&stage, server, "cd\r\n");
+    ck_assert_ptr_eq(strstr(seen, "fa2\r\nabxx"), seen);
+    ck_assert_ptr_nonnull(strstr(seen, "xx\r\n2\r\ncd\r\n"));
+    close(server);
+}
+END_TEST
+
+START_TEST(small_pieces_before_a_reset_go_nowhere)
+{
+    open_with("", WINDOW);
+    const int server = begin_upload(1);
+    send_small(1, "abc", CLIENT_GOES_ON);
+    http2_client_reset(&client, 1);
+    server_assert_closed(&stage, server);
+    close(server);
+}
+END_TEST
+
 START_TEST(an_answer_waits_for_the_window)
 {
     open_with("", 10);
@@ -256,6 +325,10 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, a_body_waits_for_its_server_and_windows_open_as_it_takes_the_bytes);
     tcase_add_test(tcase, a_body_goes_on_while_its_server_takes_it);
+    tcase_add_test(tcase, small_pieces_that_come_together_reach_the_server_as_one);
+    tcase_add_test(tcase, small_pieces_are_gathered_by_stream);
+    tcase_add_test(tcase, a_long_piece_takes_the_small_ones_before_it_along);
+    tcase_add_test(tcase, small_pieces_before_a_reset_go_nowhere);
     tcase_add_test(tcase, an_answer_waits_for_the_window);
     tcase_add_test(tcase, an_answer_waits_while_another_stream_goes_on);
     tcase_add_test(tcase, a_reset_ends_the_exchange_and_its_server_at_once);
