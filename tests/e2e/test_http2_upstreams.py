@@ -5,8 +5,10 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, SettingsFrame, WindowUpdateFrame
+from hyperframe.frame import (DataFrame, GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, SettingsFrame,
+                              WindowUpdateFrame)
 
+from harness import message
 from harness.client import Client
 from harness.message import Cut
 from harness.ports import free_port
@@ -146,6 +148,52 @@ def test_a_reset_within_the_body_cuts_the_answer(start, start_http2_server, conn
     assert answer.reset == "INTERNAL_ERROR" and not answer.is_ended
     with pytest.raises(Cut):
         proxy.ask()
+
+
+def test_small_frames_of_an_answer_that_come_together_are_one_chunk(start, start_http2_server):
+    """One that comes alone passes at once, and none overtakes a long one."""
+    go_on = threading.Event()
+    pieces = [*[b"ab"] * 500, b"c" * 5000, *[b"d"] * 20]
+
+    def behave(peer, request):
+        peer.head(request.stream)
+        peer.data(request.stream, b"x")
+        go_on.wait(30)
+        peer.send(*(DataFrame(request.stream, piece) for piece in pieces))
+        peer.data(request.stream, ends=True)
+
+    proxy = start(policy(start_http2_server(behave)))
+    with proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        assert message.Response(client.reader.head()).status == 200
+        assert client.reader.chunk() == b"x"
+        go_on.set()
+        chunks = []
+        while chunk := client.reader.chunk():
+            chunks.append(chunk)
+    assert b"".join(chunks) == b"".join(pieces)
+    assert len(chunks) <= 10  # a few for each read of the connection
+
+
+def test_small_frames_are_not_lost_where_the_stream_ends_behind_them(start, start_http2_server, connect):
+    """With trailers or by a reset, in the same read."""
+    def behave(peer, request):
+        peer.head(request.stream)
+        if request.path == "/whole":
+            end = HeadersFrame(request.stream, peer.encoder.encode([("x-sum", "7")]), flags=["END_HEADERS", "END_STREAM"])
+        else:
+            end = RstStreamFrame(request.stream, error_code=2)
+        peer.send(*(DataFrame(request.stream, piece) for piece in (b"a", b"b", b"c")), end)
+
+    proxy = start(policy(start_http2_server(behave)))
+    client = connect(proxy)
+    whole = client.answer(client.begin(path="/whole", more=[("te", "trailers")]))
+    assert (whole.body, whole.trailers, whole.is_ended) == (b"abc", [("x-sum", "7")], True)
+    cut = client.answer(client.begin(path="/cut"))
+    assert (cut.status, cut.reset, cut.is_ended) == (200, "INTERNAL_ERROR", False)
+    assert proxy.ask("GET", "/whole").body == b"abc"
+    with pytest.raises(message.Cut) as error:
+        proxy.ask("GET", "/cut")
+    assert error.value.partial == b"abc"
 
 
 def test_an_answer_before_the_end_of_the_request_is_whole(start, start_http2_server, connect):

@@ -342,7 +342,7 @@ static void on_drained(struct upstream *connection)
 
 /* False: no memory. */
 static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
-                   const struct http2_event *event)
+                   const struct http2_event *event, bool is_more)
 {
     struct upstream_stream *stream = event->stream != NULL ? stream_of(event->stream) : NULL;
     struct http2_room *room = &http2->room;
@@ -358,11 +358,11 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
         upstream_stream_on_head(stream, event->is_last);
         return true;
     case HTTP2_BODY:
-        return upstream_stream_on_body(stream, block, event->piece, event->is_last);
+        return upstream_stream_on_body(stream, block, event->piece, event->is_last, is_more);
     case HTTP2_TRAILERS:
         room->stream = NULL;
         upstream_stream_on_trailers(stream);
-        return upstream_stream_on_body(stream, block, span_of("", 0), true);
+        return upstream_stream_on_body(stream, block, span_of("", 0), true, is_more);
     case HTTP2_MALFORMED:
     case HTTP2_BAD_TRAILERS:
         room->stream = NULL;
@@ -383,12 +383,12 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
     return true;
 }
 
-/* The users of heads that came without a part of the body get them now. */
-static void give_heads(struct upstream_http2 *http2)
+/* Heads that came without a part of the body, and small pieces, go to their users now. */
+static void end_read(struct upstream_http2 *http2)
 {
-    while (!is_closed(http2) && !list_is_empty(&http2->heads)) {
-        upstream_stream_on_head_alone(
-            CONTAINER_OF(http2->heads.next, struct upstream_stream, head_node));
+    while (!is_closed(http2) && !list_is_empty(&http2->unreported)) {
+        upstream_stream_on_read_end(
+            CONTAINER_OF(http2->unreported.next, struct upstream_stream, unreported_node));
     }
 }
 
@@ -399,11 +399,11 @@ static void process(struct upstream_http2 *http2, struct upstream_block *block, 
     struct http2_event event;
     do {
         event = http2_session_read(http2->session, &bytes, &http2->room, now_us);
-        if (!handle(http2, block, &event)) {
+        if (!handle(http2, block, &event, bytes.len > 0)) {
             end_streams(http2, END_DEAD);
         }
     } while (!is_closed(http2) && event.kind != HTTP2_NONE);
-    give_heads(http2);
+    end_read(http2);
     http2->connection->server->granted = http2_session_granted(http2->session);
     upstream_http2_wake(http2); /* windows, answers to PING and SETTINGS, and the end */
 }
@@ -592,7 +592,7 @@ bool upstream_http2_init(struct upstream *connection, const struct address *owne
     http2->is_exclusive = owner != NULL;
     http2->owner = owner != NULL ? *owner : (struct address){0};
     list_init(&http2->streams);
-    list_init(&http2->heads);
+    list_init(&http2->unreported);
     list_init(&http2->refused);
     loop_task_init(&http2->flush, on_flush);
     timer_init(&http2->ping, loop, on_ping_timer, http2);

@@ -64,8 +64,8 @@ struct upstream_stream {
     char *head_block;  /* of the latest head; NULL: none */
     char *large_block; /* the rest of a long one; NULL: none */
     struct upstream_late_head *late;
-    bool is_head_alone;    /* the user has got the head, and none of the body */
-    struct list head_node; /* then: in http2->heads */
+    bool is_head_alone;          /* the user has got the head, and none of the body */
+    struct list unreported_node; /* in http2->unreported, or in no list */
     struct upstream_piece *first;
     struct upstream_piece *last;
     uint32_t n_given;              /* bytes of the first piece that the user has */
@@ -82,7 +82,7 @@ struct upstream_http2 {
     struct http2_session *session; /* NULL: it is being made */
     struct list node;              /* in server->http2, or http2_own; in neither: for nobody */
     struct list streams;           /* struct upstream_stream */
-    struct list heads;             /* those whose head was given alone */
+    struct list unreported;        /* those whose users get a head or small pieces after the read */
     struct list refused;           /* those whose request is not sent */
     size_t n_streams;
     bool is_exclusive;       /* for requests of `owner` alone */
@@ -166,9 +166,10 @@ MUST_USE bool upstream_stream_make_room(struct upstream_stream *stream);
 void upstream_stream_on_head(struct upstream_stream *stream, bool is_last);
 /* The server has opened the window of @stream for the first time. */
 void upstream_stream_on_begun(struct upstream_stream *stream);
-/* @block: has the bytes of @piece. False: no memory. */
+/* @block: has the bytes of @piece. @is_more: bytes follow in it, so that a small piece may wait.
+ * False: no memory. */
 MUST_USE bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
-                                      struct span piece, bool is_last);
+                                      struct span piece, bool is_last, bool is_more);
 void upstream_stream_on_trailers(struct upstream_stream *stream);
 void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason);
 void upstream_stream_on_lost(struct upstream_stream *stream);
@@ -177,7 +178,7 @@ void upstream_stream_on_refused(struct upstream_stream *stream);
 /* What was to be sent is written. */
 void upstream_stream_on_sent(struct upstream_stream *stream);
 /* No more of the body comes with these bytes. */
-void upstream_stream_on_head_alone(struct upstream_stream *stream);
+void upstream_stream_on_read_end(struct upstream_stream *stream);
 
 /* A user of @block less: the last returns it to @env. NULL is a no-op. */
 void upstream_block_release(struct proxy_env *env, struct upstream_block *block);

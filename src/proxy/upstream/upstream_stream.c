@@ -99,7 +99,7 @@ static void close_stream(struct upstream *upstream)
     upstream->phase = UPSTREAM_CLOSED;
     upstream_leave_user(upstream);
     list_remove(&stream->node);
-    list_remove(&stream->head_node);
+    list_remove(&stream->unreported_node);
     list_remove(&stream->refused_node);
     loop_at_iteration_end(env_of(stream)->loop, &upstream->death);
     if (upstream->has_slot) {
@@ -316,7 +316,7 @@ static bool give_final_head(struct upstream_stream *stream)
         return false;
     }
     stream->is_head_alone = true;
-    list_push_back(&upstream_http2_of(stream)->heads, &stream->head_node);
+    list_push_back(&upstream_http2_of(stream)->unreported, &stream->unreported_node);
     return true;
 }
 
@@ -377,16 +377,6 @@ static void take_late_head(struct upstream_stream *stream)
     stream->large_block = late->block;
     free(late);
     stream->late = NULL;
-}
-
-void upstream_stream_on_head_alone(struct upstream_stream *stream)
-{
-    struct upstream_user *user = stream->upstream.user;
-    list_remove(&stream->head_node);
-    if (stream->is_head_alone) {
-        stream->is_head_alone = false;
-        user->events->on_head_alone(user);
-    }
 }
 
 /* --- the body of the answer --- */
@@ -474,30 +464,6 @@ static bool is_blocked(const struct upstream_stream *stream)
     return stream->pinned != NULL || stream->late != NULL || user->events->is_blocked(user);
 }
 
-bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
-                             struct span piece, bool is_last)
-{
-    stream->is_whole = is_last;
-    while (piece.len > 0 && stream->first == NULL && !is_blocked(stream)) {
-        bool is_over = false;
-        const size_t n = give_directly(stream, block, piece, is_last, &is_over);
-        if (is_over) {
-            return true;
-        }
-        if (n == 0) {
-            break;
-        }
-        piece = span_of(piece.data + n, piece.len - n);
-    }
-    const bool is_kept = append(stream, piece);
-    upstream_sharing_on_taken(stream);
-    if (is_last && piece.len == 0 && !stream->is_end_given && stream->first == NULL &&
-        !is_blocked(stream)) {
-        end_body(stream);
-    }
-    return is_kept;
-}
-
 /* The user no longer uses the bytes that it was given. */
 static void take_given(struct upstream_stream *stream)
 {
@@ -536,6 +502,69 @@ static bool give_waiting(struct upstream_stream *stream)
         take_given(stream);
     }
     return true;
+}
+
+void upstream_stream_on_read_end(struct upstream_stream *stream)
+{
+    struct upstream_user *user = stream->upstream.user;
+    list_remove(&stream->unreported_node);
+    if (stream->first != NULL && !is_blocked(stream)) {
+        if (!give_waiting(stream) && stream->upstream.phase != UPSTREAM_CLOSED) {
+            upstream_sharing_on_taken(stream);
+        }
+    } else if (stream->is_head_alone) {
+        stream->is_head_alone = false;
+        user->events->on_head_alone(user);
+    }
+}
+
+/* Small pieces that come in one read go to the user as one, after it or with the end: each would
+ * cost a write. False: no memory. */
+static bool gather(struct upstream_stream *stream, struct span piece, bool is_last, bool is_more)
+{
+    if (!append(stream, piece)) {
+        return false;
+    }
+    stream->is_whole = is_last;
+    if (is_last || !is_more) {
+        upstream_stream_on_read_end(stream);
+    } else if (list_is_empty(&stream->unreported_node)) {
+        list_push_back(&upstream_http2_of(stream)->unreported, &stream->unreported_node);
+    }
+    return true;
+}
+
+bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
+                             struct span piece, bool is_last, bool is_more)
+{
+    const bool is_free = !is_blocked(stream);
+    const bool has_gathered = is_free && stream->first != NULL;
+    const bool may_wait = is_free && is_more && !is_last;
+    if (piece.len < UPSTREAM_SMALL_PIECE_MAX && (has_gathered || may_wait)) {
+        return gather(stream, piece, is_last, is_more);
+    }
+    if (has_gathered && !give_waiting(stream) && stream->upstream.phase == UPSTREAM_CLOSED) {
+        return true;
+    }
+    stream->is_whole = is_last;
+    while (piece.len > 0 && stream->first == NULL && !is_blocked(stream)) {
+        bool is_over = false;
+        const size_t n = give_directly(stream, block, piece, is_last, &is_over);
+        if (is_over) {
+            return true;
+        }
+        if (n == 0) {
+            break;
+        }
+        piece = span_of(piece.data + n, piece.len - n);
+    }
+    const bool is_kept = append(stream, piece);
+    upstream_sharing_on_taken(stream);
+    if (is_last && piece.len == 0 && !stream->is_end_given && stream->first == NULL &&
+        !is_blocked(stream)) {
+        end_body(stream);
+    }
+    return is_kept;
 }
 
 static void pump(struct upstream *upstream)
@@ -608,6 +637,12 @@ void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason)
 void upstream_stream_on_lost(struct upstream_stream *stream)
 {
     struct upstream_user *user = stream->upstream.user;
+    if (stream->first != NULL) {
+        upstream_stream_on_read_end(stream); /* what came before its end in the same read */
+    }
+    if (stream->upstream.phase == UPSTREAM_CLOSED) {
+        return;
+    }
     stream->upstream.is_lost = true;
     stream->upstream.is_declined = stream->stream.is_unprocessed;
     stream->upstream.is_reset = http2_stream_is_broken_off(&stream->stream);
@@ -749,7 +784,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     stream->client = request->client;
     stream->is_one_client = request->is_one_client;
     list_init(&stream->node);
-    list_init(&stream->head_node);
+    list_init(&stream->unreported_node);
     list_init(&stream->refused_node);
     list_push_back(&http2->streams, &stream->node);
     http2->n_streams++;
