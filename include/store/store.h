@@ -120,7 +120,8 @@ void store_cancel_below(struct decision *decision, size_t n_frames);
  * arguments are borrowed for the call only. */
 void store_settle(struct store *store, const struct settlement *settlements, size_t n);
 
-/* False: the link to the server with @settlement's charge is down, and it would be lost. */
+/* False: @settlement would be lost, since the link to the server with its charge is down, or too
+ * many wait there. True: with others of its request it is sent, if they are at once. */
 bool store_can_settle(struct store *store, const struct settlement *settlement);
 
 /* Adds @limits, all limits of another policy by index, to those that @store was made with. They are

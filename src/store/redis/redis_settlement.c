@@ -156,18 +156,34 @@ static bool is_room(const struct redis_store *store)
     return store->n_requests < REDIS_SETTLEMENTS_FREE + store->tickets.n_taken;
 }
 
-/* Where those of the client of @message are counted in @list. NULL: nowhere. */
+/* Where those of the client at @address are counted in @list. NULL: nowhere. */
 static unsigned *share_of(const struct redis_settlement_queue *queue,
-                          struct redis_settlement_list *list,
-                          const struct redis_settlement *message)
+                          struct redis_settlement_list *list, const struct address *address)
 {
-    if (message->client.family == ADDRESS_NONE) {
+    if (address == NULL || address->family == ADDRESS_NONE) {
         return NULL;
     }
-    const struct address client = address_of_client(&message->client);
+    const struct address client = address_of_client(address);
     const struct hash128 hash =
         hash_table(&queue->key, span_of((const char *)&client, sizeof(client)));
     return &list->n_of_share[hash.low % REDIS_SETTLEMENT_SHARES];
+}
+
+/* Whether a message may be added that has @n_before before it, of the client of @share or NULL. */
+static bool has_place(const struct redis_settlement_list *list, const unsigned *share,
+                      size_t n_before)
+{
+    const size_t n_taken = list->n + n_before;
+    return n_taken < REDIS_PENDING_MAX &&
+           (share == NULL || *share + n_before < REDIS_PENDING_MAX - n_taken);
+}
+
+bool redis_settlement_has_room(struct redis_store *store, const struct settlement *settlement)
+{
+    struct redis_settlement_queue *queue = &store->settlements;
+    struct redis_settlement_list *list =
+        settlement->kind == SETTLE_COST ? &queue->corrections : &queue->slots;
+    return has_place(list, share_of(queue, list, settlement->client), LIMITS_PER_ROUTE_MAX - 1);
 }
 
 static void wait_for_room(struct redis_store *store, struct redis_settlement *message)
@@ -183,9 +199,8 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
         }
         list_push_front(bucket, &message->in_bucket);
     }
-    unsigned *share = share_of(queue, list, message);
-    const size_t n_free = REDIS_PENDING_MAX - list->n;
-    if (n_free == 0 || (share != NULL && *share >= n_free)) {
+    unsigned *share = share_of(queue, list, &message->client);
+    if (!has_place(list, share, 0)) {
         list_remove(&message->in_bucket);
         lose(&message->request);
         return;
@@ -209,7 +224,7 @@ static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
     list_remove(&message->node);
     list_remove(&message->in_bucket);
     list->n--;
-    unsigned *share = share_of(queue, list, message);
+    unsigned *share = share_of(queue, list, &message->client);
     if (share != NULL) {
         (*share)--;
     }

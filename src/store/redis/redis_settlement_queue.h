@@ -8,6 +8,7 @@
 #ifndef SLUICE_STORE_REDIS_REDIS_SETTLEMENT_QUEUE_H
 #define SLUICE_STORE_REDIS_REDIS_SETTLEMENT_QUEUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
@@ -42,6 +43,11 @@ struct redis_settlement_queue {
 };
 
 void redis_settlement_queue_init(struct redis_settlement_queue *queue);
+
+/* Whether all messages of a request may wait that has @settlement: in a cluster each of its
+ * settlements may be one, in the queue of one node. */
+MUST_USE bool redis_settlement_has_room(struct redis_store *store,
+                                        const struct settlement *settlement);
 
 /* A settlement message: the encoded settlements of one request, or of several. */
 struct redis_settlement;

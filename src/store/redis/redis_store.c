@@ -427,8 +427,8 @@ static void settle(struct store *store, const struct settlement *settlements, si
 
 static bool can_settle(struct store *store, const struct settlement *settlement)
 {
-    (void)settlement;
-    return redis_link_may_settle(&redis_store_of(store)->link);
+    struct redis_store *redis = redis_store_of(store);
+    return redis_link_may_settle(&redis->link) && redis_settlement_has_room(redis, settlement);
 }
 
 /* --- limits --- */

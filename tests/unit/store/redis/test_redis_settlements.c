@@ -392,6 +392,36 @@ START_TEST(a_client_leaves_places_to_others)
 }
 END_TEST
 
+static bool can_settle(enum settlement_kind kind, const struct address *of)
+{
+    const struct settlement settlement = {
+        .client = of, .limit = &limits[BUCKET], .key = SPAN("{a}"), .kind = kind};
+    return store_can_settle(client.store, &settlement);
+}
+
+START_TEST(none_can_be_settled_of_a_client_of_which_too_many_wait)
+{
+    const struct address greedy = address_at("192.0.2.2");
+    const struct address other = address_at("192.0.2.1");
+    struct question question;
+    fill_link(&question);
+    uint64_t n = 0;
+    while (can_settle(SETTLE_COST, &greedy)) {
+        for (size_t i = 0; i < LIMITS_PER_ROUTE_MAX; i++) { /* all of a request, each a message */
+            correct_of(&question, 1, 10000 + n++, &greedy);
+        }
+        ck_assert_uint_eq(count().n_settlements_lost, 0);
+    }
+    ck_assert_uint_ge(n, REDIS_PENDING_MAX / 2 - LIMITS_PER_ROUTE_MAX);
+    ck_assert(can_settle(SETTLE_RENEW, &greedy));
+    ck_assert(can_settle(SETTLE_COST, &other));
+    ck_assert(can_settle(SETTLE_COST, NULL));
+    redis_server_resume(&server);
+    await_settled();
+    ck_assert(can_settle(SETTLE_COST, &greedy));
+}
+END_TEST
+
 START_TEST(a_client_leaves_places_to_the_slots_of_others)
 {
     const struct address greedy = address_at("192.0.2.2");
@@ -603,6 +633,7 @@ int main(void)
     tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
     tcase_add_test(tcase, no_more_than_a_bound_wait);
     tcase_add_test(tcase, a_client_leaves_places_to_others);
+    tcase_add_test(tcase, none_can_be_settled_of_a_client_of_which_too_many_wait);
     tcase_add_test(tcase, a_client_leaves_places_to_the_slots_of_others);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
     tcase_add_test(tcase, charges_that_the_caller_names_are_given_back_by_a_cancelled_decision);
