@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness import message
-from harness.tunnel import (ASK, SWITCH, Switch, is_quiet, open_tunnel, policy, slots_taken,
+from harness.tunnel import (ASK, SWITCH, Switch, is_quiet, is_reset, open_tunnel, policy, slots_taken,
                             wait_for_slots_taken)
 from harness.upstream import answer
 from harness.wait import until
@@ -314,10 +314,12 @@ def test_a_reset_of_one_side_resets_the_other(start, start_upstream, switch, who
     assert "fault" in proxy.lines_of("/chat", 1)[0]
 
 
-def test_a_tunnel_in_which_nothing_moves_is_ended(start, start_upstream, switch):
+def test_a_tunnel_in_which_nothing_moves_is_reset(start, start_upstream, switch):
+    """A server that keeps its half when it is told an end would keep its handler, too."""
     proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 300ms, idle: 1h}"))
-    client, peer = open_tunnel(proxy, switch)
-    assert client.has_ended() and peer.reader.has_ended()
+    for end in open_tunnel(proxy, switch):
+        with pytest.raises(ConnectionResetError):
+            end.sock.recv(1)
     wait_for_slots_taken(proxy, 0)
     assert "nothing moved" in proxy.lines_of("/chat", 1)[0]["fault"]
 
@@ -340,6 +342,20 @@ def test_half_a_tunnel_is_given_the_time_of_an_idle_connection(start, start_upst
     peer.sock.shutdown(1)
     assert client.has_ended() and peer.reader.has_ended()
     wait_for_slots_taken(proxy, 0)
+
+
+def test_a_server_that_goes_on_without_its_client_is_reset_when_that_time_is_over(
+        start, start_upstream, switch):
+    """It knows of the end of its client's side: a close in order would leave its handler and its socket."""
+    proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 1h, idle: 1s}"))
+    client, peer = open_tunnel(proxy, switch)
+    client.end()
+    assert peer.reader.has_ended()
+    with pytest.raises(ConnectionResetError):
+        client.sock.recv(1)
+    until(lambda: is_reset(peer), "its server to be reset")
+    wait_for_slots_taken(proxy, 0)
+    assert "nothing moved" in proxy.lines_of("/chat", 1)[0]["fault"]
 
 
 @pytest.mark.parametrize("who", ["client", "upstream"])

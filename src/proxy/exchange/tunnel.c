@@ -8,7 +8,8 @@
  * Failures: a 101 that was not requested, is for another protocol, or comes before the request's
  * end (502, and no tunnel byte of the client has passed); a side that breaks off (the other is
  * reset); a side that takes no bytes (likewise, after timeouts.idle); no movement at all (both are
- * ended, after timeouts.tunnel). */
+ * reset, after timeouts.tunnel, or timeouts.idle once one side has ended; where that is the server,
+ * both are ended in order). */
 
 #include <assert.h>
 
@@ -60,8 +61,15 @@ void tunnel_on_timeout(struct exchange *exchange)
         exchange_cut(exchange, ANSWER_SERVER_FAILED, "the upstream does not read");
         return;
     }
-    exchange->fault = "nothing moved in the tunnel";
-    end(exchange);
+    static const char REASON[] = "nothing moved in the tunnel";
+    if (exchange->has_upstream_ended) {
+        exchange->fault = REASON;
+        end(exchange);
+        return;
+    }
+    /* A server that goes on behind the end of its client's side would learn nothing of a close in
+     * order, and one that keeps its own half would stay. What the answer decides is settled. */
+    exchange_cut(exchange, ANSWER_WHOLE, REASON);
 }
 
 /* --- pieces --- */

@@ -1,5 +1,6 @@
 """Tunnels: how one is asked for and opened, and how many are."""
 
+import select
 import threading
 
 from harness import message
@@ -58,6 +59,13 @@ def open_tunnel(proxy, switch, fields=None, n=1, rest=b""):
     response = client.read()
     assert response.status == 101
     return client, switch.peer(n)
+
+
+def is_reset(peer):
+    """Its connection is gone. An end in order would leave it the half that it has not ended."""
+    poll = select.poll()
+    poll.register(peer.sock, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def is_quiet(peer, for_s=0.1):

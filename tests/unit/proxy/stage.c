@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +284,17 @@ void server_assert_closed(struct stage *stage, int fd)
 {
     char byte;
     ck_assert_int_le(read_patiently(stage, fd, &byte, 1), 0);
+}
+
+void server_assert_reset(struct stage *stage, int fd)
+{
+    const uint64_t end_us = patience_ends_us();
+    struct pollfd pollfd = {.fd = fd};
+    do {
+        ck_assert_msg(clock_monotonic_us() < end_us, "no reset comes");
+        iterations_once(stage->worker.env.loop);
+        ck_assert_int_ge(poll(&pollfd, 1, 0), 0);
+    } while ((pollfd.revents & POLLHUP) == 0);
 }
 
 void server_send(int fd, const char *text)

@@ -70,6 +70,9 @@ void server_read_bytes(struct stage *stage, int fd, size_t n);
 /* Wait for the end of the connection. */
 void server_assert_closed(struct stage *stage, int fd);
 
+/* Wait for its reset: an end in order is not enough. */
+void server_assert_reset(struct stage *stage, int fd);
+
 void server_send(int fd, const char *text);
 
 /* --- the client --- */

@@ -130,13 +130,35 @@ START_TEST(a_client_that_never_reads_is_cut)
 }
 END_TEST
 
-START_TEST(a_tunnel_in_which_nothing_moves_is_ended_in_order)
+START_TEST(a_tunnel_in_which_nothing_moves_is_cut)
 {
     const uint64_t started_us = client.exchange->started_us;
     switch_over();
     await_end();
-    assert_over(EXCHANGE_DONE);
+    assert_over(EXCHANGE_CLOSED);
     ck_assert_uint_ge(clock_monotonic_us() - started_us, 3000 * 1000);
+    server_assert_reset(&stage, server);
+}
+END_TEST
+
+/* It has had the end of the client's side: a close in order would tell it nothing. */
+START_TEST(a_server_that_does_not_follow_its_client_is_reset)
+{
+    switch_over();
+    fake_client_send_body(&client, "", true);
+    server_assert_closed(&stage, server);
+    await_end();
+    assert_over(EXCHANGE_CLOSED);
+    server_assert_reset(&stage, server);
+}
+END_TEST
+
+START_TEST(a_client_that_does_not_follow_its_server_is_ended_in_order)
+{
+    switch_over();
+    shutdown(server, SHUT_WR);
+    await_end();
+    assert_over(EXCHANGE_DONE);
     server_assert_closed(&stage, server);
 }
 END_TEST
@@ -198,7 +220,9 @@ int main(void)
     tcase_add_test(tunnel, the_server_may_end_its_side_first);
     tcase_add_test(tunnel, a_client_that_does_not_read_stops_the_server_until_it_does);
     tcase_add_test(tunnel, a_client_that_never_reads_is_cut);
-    tcase_add_test(tunnel, a_tunnel_in_which_nothing_moves_is_ended_in_order);
+    tcase_add_test(tunnel, a_tunnel_in_which_nothing_moves_is_cut);
+    tcase_add_test(tunnel, a_server_that_does_not_follow_its_client_is_reset);
+    tcase_add_test(tunnel, a_client_that_does_not_follow_its_server_is_ended_in_order);
     tcase_add_test(tunnel, a_tunnel_whose_server_breaks_off_is_cut);
     tcase_add_test(tunnel, a_server_that_switches_before_it_has_the_request_gets_no_tunnel);
     tcase_add_test(tunnel, a_client_that_leaves_with_the_101_ends_it);
