@@ -279,8 +279,14 @@ def test_what_the_server_has_begun_with_is_not_sent_again(start, start_http2_ser
 EJECT = ", eject: {failures: 1, for: 1m}, retries: 0"
 
 
-def take(n):
-    """Of each connection the first @n requests are answered, and the last of them is named at once."""
+def take(n, by="goaway"):
+    """Of each connection the first @n requests are answered; the others are declined, each by itself or all at once."""
+    def behave_each(peer, request):
+        if request.stream in sorted(peer.requests)[:n]:
+            peer.answer(request.stream, b"done")
+        else:
+            peer.reset(request.stream, "REFUSED_STREAM")
+
     def behave(peer, request):
         last = sorted(peer.requests)[:n][-1] if n > 0 else 0
         if len(peer.requests) == max(n, 1):
@@ -288,19 +294,24 @@ def take(n):
         if request.stream <= last:
             peer.answer(request.stream, b"done")
 
-    return behave
+    return behave if by == "goaway" else behave_each
 
 
-def test_goaway_on_a_new_connection_is_no_failure_and_no_retry(start, start_http2_server):
-    server = start_http2_server(lambda peer, request: (take(0) if peer.number <= 3 else take(100))(peer, request))
+BY = pytest.mark.parametrize("by", ["goaway", "reset"])
+
+
+@BY
+def test_a_decline_on_a_new_connection_is_no_failure_and_no_retry(start, start_http2_server, by):
+    server = start_http2_server(lambda peer, request: take(0 if peer.number <= 3 else 100, by)(peer, request))
     proxy = start(policy(server.url, more=EJECT))
     assert proxy.ask("POST", "/", body=b"abc").body == b"done"
     assert len(server.peers) == 4 and len(server.requests) == 4
     assert "server is down" not in proxy.log_at_end()
 
 
-def test_many_requests_on_new_connections_that_end_soon_are_all_answered(start, start_http2_server):
-    server = start_http2_server(take(8))
+@BY
+def test_many_requests_on_new_connections_that_take_few_are_all_answered(start, start_http2_server, by):
+    server = start_http2_server(take(8, by))
     proxy = start(policy(server.url, more=EJECT))
     with Http2Client(proxy.address) as client:
         streams = [client.begin(path=f"/{i}", method="POST") for i in range(30)]
@@ -308,10 +319,11 @@ def test_many_requests_on_new_connections_that_end_soon_are_all_answered(start, 
     assert "server is down" not in proxy.log_at_end()
 
 
+@BY
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_server_that_always_declines_is_given_up(start, start_http2_server, retries):
+def test_a_server_that_always_declines_is_given_up(start, start_http2_server, retries, by):
     """No failure of it either: it has done nothing, and says so."""
-    server = start_http2_server(take(0))
+    server = start_http2_server(take(0, by))
     proxy = start(policy(server.url, more=EJECT.replace("retries: 0", f"retries: {retries}")))
     assert proxy.ask("POST", "/", body=b"abc").status == 502
     assert len(server.peers) == len(server.requests) == 5 + retries

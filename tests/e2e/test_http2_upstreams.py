@@ -121,12 +121,6 @@ def test_a_refused_stream_is_asked_again_on_another_connection(start, start_http
     assert proxy.ask("POST", "/again", [("Content-Length", "0")]).status == 200
 
 
-def test_a_server_that_refuses_every_stream_is_given_up(start, start_http2_server):
-    server = start_http2_server(lambda peer, request: peer.reset(request.stream, "REFUSED_STREAM"))
-    assert start(policy(server)).ask("POST", "/", [("Content-Length", "0")]).status == 502
-    assert len(server.requests) <= 4
-
-
 @pytest.mark.parametrize("code", ["CANCEL", "INTERNAL_ERROR", "PROTOCOL_ERROR", "NO_ERROR", "HTTP_1_1_REQUIRED"])
 def test_a_reset_before_the_head_is_502(start, start_http2_server, code):
     server = start_http2_server(lambda peer, request: peer.reset(request.stream, code))

@@ -24,7 +24,7 @@ struct upstream_choice {
     unsigned n_addresses; /* failed addresses of the latest server; 0: all or none */
     unsigned n_timeouts;  /* connections that were not made in time */
     unsigned n_deaths;    /* new connections that died before the first byte of the answer */
-    unsigned n_declined;  /* of HTTP/2: those that ended in order instead, and are no deaths */
+    unsigned n_declined;  /* of HTTP/2: those whose server refused it, undone; they are no deaths */
 };
 
 enum choice_result {

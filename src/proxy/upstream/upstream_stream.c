@@ -662,12 +662,15 @@ static bool is_unprocessed(const struct upstream *upstream)
     return http2_stream_is_unprocessed(&stream->stream);
 }
 
-/* Servers end connections in order, after a number of requests or to stop. */
-static bool is_declined_in_order(const struct upstream_stream *stream)
+/* Servers end connections in order, after a number of requests or to stop. They refuse streams
+ * beyond those that they take at a time, which a new connection is not told before it has sent
+ * some. */
+static bool is_declined(const struct upstream_stream *stream)
 {
     const struct http2_session *session = upstream_http2_of(stream)->session;
-    return session != NULL && http2_session_goaway(session) == HTTP2_GOAWAY_FINE &&
-           http2_stream_is_unprocessed(&stream->stream) && !stream->stream.has_heads;
+    return session != NULL && http2_stream_is_unprocessed(&stream->stream) &&
+           !stream->stream.has_heads &&
+           (stream->stream.is_reset_by_peer || http2_session_goaway(session) == HTTP2_GOAWAY_FINE);
 }
 
 static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
@@ -681,7 +684,7 @@ static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
         const bool is_crowded = !stream->stream.has_answer && upstream_sharing_is_crowded(stream);
         return is_crowded ? LOSS_CROWDED : LOSS_REFUSED;
     }
-    if (is_declined_in_order(stream)) {
+    if (is_declined(stream)) {
         return LOSS_DECLINED;
     }
     const bool has_failed = http2->has_failed;
