@@ -9,7 +9,7 @@ import pytest
 
 from harness import reload
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
-from harness.browser import Browser
+from harness.browser import Browser, Chromium
 from harness.wait import until
 from test_metrics import Metrics
 
@@ -29,17 +29,25 @@ HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"'><sv
 WIDTHS = (360, 800, 1600)
 
 
+@pytest.fixture(scope="module", name="chromium")
+def a_chromium():
+    """One for all tests of a file: it takes longer to start than most of them."""
+    program = Chromium()
+    yield program
+    program.stop()
+
+
 @pytest.fixture
-def browser():
-    browsers = []
+def browser(chromium):
+    windows = []
 
     def start(**how):
-        browsers.append(Browser(**how))
-        return browsers[-1]
+        windows.append(Browser(chromium=chromium, **how))
+        return windows[-1]
 
     yield start
-    for one in browsers:
-        one.stop()
+    for window in reversed(windows):
+        window.stop()
 
 
 def run(start, more="", port=0):

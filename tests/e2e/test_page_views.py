@@ -7,7 +7,7 @@ import socket
 from harness.admin import READ_TOKEN, Admin, addresses, audit
 from harness.certificates import Authority
 from harness.upstream import Upstream
-from test_page_browser import browser, is_quiet, run, sign_in  # noqa: F401: browser is a fixture
+from test_page_browser import a_chromium, browser, is_quiet, run, sign_in  # noqa: F401: browser is a fixture
 
 CELLS = """return [...document.querySelectorAll(arguments[0] + ' table')].filter((one) => one.caption.textContent === arguments[1])
     .flatMap((one) => [...one.tBodies[0].rows]).map((row) => [...row.cells].map((cell) => cell.innerText))"""

@@ -6,7 +6,7 @@ from harness import program
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
 from harness.client import Client
 from harness.wait import until
-from test_page_browser import browser, is_quiet, reload_by_signal, sign_in  # noqa: F401: browser is a fixture
+from test_page_browser import a_chromium, browser, is_quiet, reload_by_signal, sign_in  # noqa: F401: browser is a fixture
 
 BYTES = ("Content-Type", "application/octet-stream")
 POLICY = """

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from harness.certificates import Authority
+from harness.certificates import RSA, Authority
 from harness.wait import until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -55,7 +55,7 @@ func main() {
 
 @pytest.fixture(name="authority", scope="module")
 def an_authority(tmp_path_factory):
-    authority = Authority(tmp_path_factory.mktemp("programs") / "ca")
+    authority = Authority(tmp_path_factory.mktemp("programs") / "ca", kind=RSA)
     authority.sign("one", "DNS:one.test,IP:127.0.0.1", "extendedKeyUsage=serverAuth\n")
     authority.sign("client", "DNS:client.test", "extendedKeyUsage=clientAuth\n")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",

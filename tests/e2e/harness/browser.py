@@ -21,10 +21,10 @@ def have():
     return selenium
 
 
-class Browser:
-    """A window. Texts are looked for in the elements that a CSS selector finds."""
+class Chromium:
+    """A browser for one window after another."""
 
-    def __init__(self, width=1200, height=1000, is_dark=False):
+    def __init__(self):
         webdriver = have()
         self.profile = tempfile.TemporaryDirectory(prefix="browser-")
         options = webdriver.ChromeOptions()
@@ -35,13 +35,38 @@ class Browser:
         service = __import__("selenium.webdriver.chrome.service", fromlist=["Service"]).Service(
             DRIVER, env={**os.environ, "HOME": self.profile.name, "TZ": "UTC"})
         self.driver = webdriver.Chrome(service=service, options=options)
+
+    def stop(self):
+        self.driver.quit()
+        self.profile.cleanup()
+
+
+class Browser:
+    """A window, of a browser of its own unless it is told of one, with nothing left of earlier windows. Texts are
+    looked for in the elements that a CSS selector finds."""
+
+    def __init__(self, width=1200, height=1000, is_dark=False, chromium=None):
+        self.own = None if chromium else Chromium()
+        self.driver = (chromium or self.own).driver
+        self.before = self.driver.window_handles
+        self.driver.switch_to.new_window("window")
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        self.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
+        self.console()  # of earlier windows
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
         self.prefer(is_dark)
 
     def stop(self):
-        self.driver.quit()
-        self.profile.cleanup()
+        if self.own:
+            self.own.stop()
+            return
+        for handle in set(self.driver.window_handles) - set(self.before):  # and those that the test opened beside it
+            self.driver.switch_to.window(handle)
+            self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {
+                "origin": self.run("return location.origin"), "storageTypes": "all"})
+            self.driver.close()
+        self.driver.switch_to.window(self.before[0])
 
     def prefer(self, is_dark):
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {

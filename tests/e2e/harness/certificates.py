@@ -4,6 +4,9 @@ import copy
 import subprocess
 
 
+EC, RSA = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), ("rsa:2048",)  # kinds of key; an RSA key takes 300 ms to make
+
+
 def _openssl(*words):
     subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
 
@@ -22,12 +25,12 @@ def make_crl(path, issuer, issuer_key, revoked=()):
 class Authority:
     """Files in `folder`: ca.pem, and NAME.pem with NAME.key of each that was asked for."""
 
-    def __init__(self, folder, days=2, name="ca"):
+    def __init__(self, folder, days=2, name="ca", kind=EC):
         folder.mkdir()
         self.folder = folder
         self.certificate, self.key = folder / "ca.pem", folder / "ca.key"
-        self.days = days
-        _openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days, "-subj", f"/CN={name}",
+        self.days, self.kind = days, kind
+        _openssl("req", "-x509", "-newkey", *kind, "-nodes", "-days", days, "-subj", f"/CN={name}",
                  "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", self.key, "-out", self.certificate)
 
     def below(self, name, folder):
@@ -42,8 +45,7 @@ class Authority:
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         request, extension_file = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         extension_file.write_text(f"subjectAltName={alternatives}\nauthorityKeyIdentifier=keyid\n{extensions}")
-        _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key,
-                 "-out", request)
+        _openssl("req", "-newkey", *self.kind, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
         _openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey",
                  self.key, "-CAcreateserial", "-days", self.days, "-extfile", extension_file,
                  "-out", certificate)
@@ -59,7 +61,7 @@ def dated(folder, name, alternatives, begin, end):
                       "[names]\nsubjectAltName=%s\n"
                       % (folder / f"{name}.index", folder / f"{name}.serial", folder, alternatives))
     (folder / f"{name}.index").write_text("")
-    _openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+    _openssl("req", "-newkey", *EC, "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
     _openssl("ca", "-batch", "-selfsign", "-create_serial", "-notext", "-config", config, "-keyfile", key,
              "-in", request, "-startdate", begin, "-enddate", end, "-out", certificate)
     return certificate, key
