@@ -226,8 +226,9 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
         }
     }
     const bool fits = request->body == BODY_LENGTH && request->content_length <= spec->bytes;
+    const bool is_asked_here = fits || exchange->is_call || exchange->awaits_body_first;
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
-    if (spec->bytes == 0 || (request->expect_continue && !fits && !exchange->is_call) ||
+    if (spec->bytes == 0 || (request->expect_continue && !is_asked_here) ||
         exchange->client->ops->has_whole_body(exchange->client)) {
         exchange_on_body_awaited(exchange, now_us);
     } else {

@@ -3,6 +3,7 @@
 #include "proxy/exchange/exchange.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +17,11 @@ static const char YAML[] = "listen: 127.0.0.1:1\n"
                            "  api: {servers: ['http://127.0.0.1:PORT'], buffer: {wait: 1h}}\n"
                            "  quick: {servers: ['http://127.0.0.1:PORT'],"
                            " buffer: {wait: 1ms, min_upload: off}}\n"
+                           "limits: {queue: {key: global, algorithm: leaky_bucket, rate: 1/s,"
+                           " max_wait: 1s}}\n"
                            "routes:\n"
                            "- {match: {path: /quick}, limits: [], upstream: quick}\n"
+                           "- {match: {path: /shaped}, limits: [queue], upstream: api}\n"
                            "- {limits: [], upstream: api}\n";
 
 static void set_up(void)
@@ -84,6 +88,21 @@ START_TEST(a_client_that_leaves_at_our_100_is_gone)
 }
 END_TEST
 
+/* Asked for by the server's 100, they would come behind the departures, all at once. */
+START_TEST(a_body_of_any_length_is_asked_for_before_a_decision_on_a_departure)
+{
+    static const char *const LENGTHS[] = {"Transfer-Encoding: chunked", "Content-Length: 1000000"};
+    char head[160];
+    (void)snprintf(head, sizeof(head),
+                   "POST /shaped HTTP/1.1\r\nHost: a\r\n%s\r\nExpect: 100-continue\r\n\r\n",
+                   LENGTHS[_i]);
+    fake_client_send_head(&client, head);
+    ck_assert_int_eq(client.exchange->state, EXCHANGE_BUFFER);
+    assert_answer_starts("100 Continue");
+    server_assert_left_alone(&stage);
+}
+END_TEST
+
 START_TEST(what_came_in_the_wait_goes_out_and_the_rest_follows)
 {
     fake_client_send_head(&client, "POST /quick HTTP/1.1\r\nHost: a\r\n"
@@ -119,6 +138,8 @@ int main(void)
     tcase_add_test(tests, pieces_are_kept_and_go_out_behind_the_head);
     tcase_add_test(tests, a_client_that_does_not_take_our_100_at_once_is_asked_on);
     tcase_add_test(tests, a_client_that_leaves_at_our_100_is_gone);
+    tcase_add_loop_test(tests, a_body_of_any_length_is_asked_for_before_a_decision_on_a_departure,
+                        0, 2);
     tcase_add_test(tests, what_came_in_the_wait_goes_out_and_the_rest_follows);
     tcase_add_test(tests, an_empty_body_of_unknown_length_is_whole);
     suite_add_tcase(suite, tests);
