@@ -186,8 +186,9 @@ static const struct section_field UPSTREAM_FIELDS[] = {
     KEY("reuse_after_head", &VALUE_BOOL, spec_upstream, values.reuse_after_head, "false",
         "keep a connection after an answer to HEAD, or a 304, that may be followed by a body"),
     KEY("hold_slots", &VALUE_BOOL, spec_upstream, values.hold_slots, "false",
-        "keep a client's slots for timeout.response where it leaves a stream or a long answer, and "
-        "behind an answer to HEAD, one that breaks off or a 500: handlers may work on"),
+        "keep a client's slots for timeout.response where it leaves a stream or a long answer, "
+        "behind an answer to HEAD, one that breaks off or a 500, and where a server fails that has "
+        "the request: handlers may work on"),
     KEY("request_trailers", &REQUEST_TRAILERS, spec_upstream, values.request_trailers, "announced",
         "announced, true or false: which trailers of requests pass by HTTP/2; some servers end the "
         "connection for them"),

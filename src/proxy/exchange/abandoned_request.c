@@ -14,7 +14,7 @@
  * by HTTP/2 nothing would tell when they have ended a request that was reset. Of streams that
  * nobody reads it is informed, and their slots are released, unless hold_slots of the upstream says
  * that its handlers work on: then no end frees slots but that of a whole answer, other than a 500
- * or one to HEAD.
+ * or one to HEAD, whether or not the client is there; nor does a connection that is lost before it.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
@@ -158,16 +158,24 @@ static void keep_slots(struct abandoned_request *abandoned)
     upstream_close(upstream);
 }
 
-/* The connection is lost. Where that tells nothing of the server, since its client has ended the
- * connection or cut its request, or the proxy has refused what a stream of HTTP/2 brought, or the
- * server has reset it, or hold_slots is said, the server may work on. */
-static void lose(struct abandoned_request *abandoned)
+/* Whether a server whose connection is lost may work on: that tells nothing of it where its client
+ * has ended the connection or cut its request, or the proxy has refused what a stream of HTTP/2
+ * brought, or the server has reset it, or hold_slots is said. */
+static bool may_work_on(const struct abandoned_request *abandoned)
 {
     const struct upstream *upstream = abandoned->upstream;
     const bool is_refused = upstream->is_lost && upstream->is_refused;
-    if ((upstream->is_own_end || upstream->is_reset || is_refused || abandoned->is_cut ||
-         abandoned->holds_slots) &&
-        upstream_is_at_work(upstream)) {
+    if (abandoned->holds_slots) {
+        return !upstream_is_unprocessed(upstream);
+    }
+    return (upstream->is_own_end || upstream->is_reset || is_refused || abandoned->is_cut) &&
+           upstream_is_at_work(upstream);
+}
+
+/* The connection is lost. */
+static void lose(struct abandoned_request *abandoned)
+{
+    if (may_work_on(abandoned)) {
         keep_slots(abandoned);
     } else {
         end(abandoned);
@@ -368,7 +376,7 @@ static bool holds_slots(const struct exchange *exchange)
     return exchange->evaluation.route->upstream->hold_slots;
 }
 
-/* Whether an answer has broken off, and no end of the connection is waited for. */
+/* Whether an answer has failed or broken off, and no end of the connection is waited for. */
 static bool is_broken(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
@@ -384,12 +392,14 @@ static bool is_stream_left(const struct exchange *exchange)
            exchange->end != ANSWER_WHOLE;
 }
 
-/* Whether the server has begun an answer that does not tell the end of its handler. One that breaks
- * off in the middle of the body does not: nginx closes so for a body that is too large. */
+/* Whether what the server did does not tell the end of its handler: an answer that it has begun, or
+ * with hold_slots the end of its connection, or its silence, without one. One that breaks off in
+ * the middle of the body does not: nginx closes so for a body that is too large. */
 static bool hides_end(const struct exchange *exchange)
 {
     if (!exchange->is_response_started && !exchange->is_head_pending) {
-        return false;
+        return holds_slots(exchange) && !upstream_is_unprocessed(exchange->upstream) &&
+               (is_broken(exchange) || exchange->upstream->is_lost);
     }
     const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
     return !tells_end(exchange->response.status, grpc_status, is_cut(exchange)) ||
@@ -416,7 +426,8 @@ static bool is_left(const struct exchange *exchange)
 static bool is_left_before(const struct exchange *exchange)
 {
     return exchange->was_left_at_work && exchange->end != ANSWER_WHOLE &&
-           (exchange->upstream == NULL || !upstream_is_at_work(exchange->upstream));
+           (exchange->upstream == NULL || exchange->state != EXCHANGE_FORWARD ||
+            !upstream_is_at_work(exchange->upstream));
 }
 
 /* Bytes of all keys: more than those of its slots need. */
@@ -511,8 +522,9 @@ bool abandoned_request_take(struct exchange *exchange)
     const struct cost_spec *cost = awaits_cost(exchange) ? &exchange->evaluation.route->cost : NULL;
     const bool is_lost = upstream == NULL || upstream->is_lost;
     const bool is_at_work = upstream != NULL && upstream_is_at_work(upstream);
-    if (is_lost || !is_at_work) {
-        const bool was_at_work = was_left || (is_lost && !upstream_is_unprocessed(upstream));
+    if (is_lost || is_end_hidden || !is_at_work) {
+        const bool was_at_work =
+            was_left || ((is_lost || is_end_hidden) && !upstream_is_unprocessed(upstream));
         charge_most(exchange, was_at_work ? cost : NULL);
         cost = NULL;
     }

@@ -472,10 +472,12 @@ static bool is_free(struct upstream_choice *choice, enum upstream_loss loss)
     return false;
 }
 
-/* Whether the server of a lost stream may work on. */
-static bool was_left_at_work(const struct upstream *upstream)
+/* Whether the server of a lost stream may work on; with hold_slots, any that has the request. */
+static bool was_left_at_work(const struct exchange *exchange)
 {
-    return upstream->is_lost && upstream_is_at_work(upstream);
+    const struct upstream *upstream = exchange->upstream;
+    return (upstream->is_lost && upstream_is_at_work(upstream)) ||
+           (exchange->evaluation.route->upstream->hold_slots && !upstream_is_unprocessed(upstream));
 }
 
 void exchange_on_lost(struct upstream_user *user)
@@ -522,7 +524,7 @@ void exchange_on_lost(struct upstream_user *user)
         choice->stale = exchange->server;
         choice->fresh = true;
     }
-    exchange->was_left_at_work = exchange->was_left_at_work || was_left_at_work(exchange->upstream);
+    exchange->was_left_at_work = exchange->was_left_at_work || was_left_at_work(exchange);
     drop(exchange);
     counter_up(&counting_upstream(exchange)->retries);
     try_next(exchange, clock_monotonic_us(), 502, fault);

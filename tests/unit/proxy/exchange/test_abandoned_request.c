@@ -17,11 +17,14 @@
     "log: off\n"                                                                                   \
     "upstreams:\n"                                                                                 \
     "  api: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}}\n"                         \
+    "  held: {servers: [http://127.0.0.1:PORT], timeout: {response: 1h}, retries: 1,\n"            \
+    "         hold_slots: true}\n"                                                                 \
     "limits:\n"                                                                                    \
     "  slots: {key: client.ip, algorithm: concurrency, rate: 2}\n"                                 \
     "  tries: {key: client.ip, rate: 9/minute, charge_on: [2xx]}\n"                                \
     "routes:\n"                                                                                    \
     "- {match: {path: /tries}, limits: [tries], upstream: api}\n"                                  \
+    "- {match: {path: /held}, limits: [slots], upstream: held}\n"                                  \
     "- {match: {path: /}, limits: [slots], upstream: api}\n"
 
 static unsigned n_released(void)
@@ -335,6 +338,55 @@ START_TEST(without_a_place_a_whole_answer_frees_the_slot)
 }
 END_TEST
 
+/* Of a server that closes without an answer, of which hold_slots may be said. */
+static void assert_held_behind_loss(bool is_held)
+{
+    await_end();
+    assert_answer_starts("502 ");
+    ck_assert_uint_eq(n_abandoned(), is_held);
+    ck_assert_uint_eq(n_released(), !is_held);
+}
+
+static const struct {
+    const char *head;
+    bool is_held;
+} LOST[] = {
+    {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", false},
+    {"POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", true},
+};
+
+START_TEST(a_server_that_closes_without_an_answer_may_be_held_to_be_at_work)
+{
+    const int fd = begin_post(LOST[_i].head);
+    fake_client_send_body(&client, "a", true);
+    server_read_until(&stage, fd, "\r\n\r\na");
+    close(fd);
+    assert_held_behind_loss(LOST[_i].is_held);
+}
+END_TEST
+
+START_TEST(so_may_the_one_that_was_asked_before)
+{
+    const bool is_held = _i == 1;
+    const char *path = is_held ? "/held" : "/";
+    char head[64];
+    const int fd = begin_get(path);
+    server_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+    await_end();
+    one_exchange_again();
+    (void)snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path);
+    fake_client_send_head(&client, head);
+    server_read_until(&stage, fd, "\r\n\r\n");
+    close(fd);
+    while (client.exchange->state != EXCHANGE_CONNECT) {
+        iterations_once(stage.worker.env.loop);
+    }
+    exchange_on_client_gone(client.exchange);
+    ck_assert_uint_eq(n_abandoned(), is_held);
+    ck_assert_uint_eq(n_released(), 1U + !is_held);
+}
+END_TEST
+
 enum { PERIOD_US = 60 * 1000 * 1000 }; /* longer than the test takes */
 
 static bool renew_at(uint64_t now_us)
@@ -405,6 +457,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_body_that_is_refused_stays_charged, 0, ARRAY_LEN(REFUSALS));
     tcase_add_test(tcase, a_client_has_as_many_as_places_are_free);
     tcase_add_test(tcase, without_a_place_a_whole_answer_frees_the_slot);
+    tcase_add_loop_test(tcase, a_server_that_closes_without_an_answer_may_be_held_to_be_at_work, 0,
+                        ARRAY_LEN(LOST));
+    tcase_add_loop_test(tcase, so_may_the_one_that_was_asked_before, 0, 2);
     tcase_add_test(tcase, the_lease_of_its_slot_is_renewed);
     tcase_add_test(tcase, beyond_the_bound_the_connection_ends_and_the_slot_is_left_to_its_lease);
     tcase_add_test(tcase, a_worker_that_ends_gives_the_slots_back);
