@@ -1,7 +1,6 @@
 """A server of HTTP/2 that resets a stream may work on: its request keeps its slot for the time of an answer."""
 
 import re
-import time
 
 import pytest
 
@@ -60,7 +59,7 @@ def test_a_stream_that_its_server_resets_holds_the_slot_for_the_time_of_an_answe
             proxy.lines_of("/work", 1)
         request.peer.reset(request.stream, code)
         if left:
-            time.sleep(0.3)
+            request.peer.await_read()
         else:
             proxy.lines_of("/work", 1)
         assert free(proxy) == SLOTS - 1

@@ -1,5 +1,6 @@
 """A server of HTTP/2 that does what a test says, frame by frame, and remembers what it was sent."""
 
+import os
 import socket
 import ssl
 import threading
@@ -11,6 +12,7 @@ from hyperframe.frame import (ContinuationFrame, DataFrame, Frame, GoAwayFrame, 
 from harness.http2 import NAMES, PREFACE
 from harness.ports import end_accepting, free_port
 from harness.upstream import Recorder
+from harness.wait import until
 
 WINDOW = 1 << 30
 
@@ -103,6 +105,20 @@ class Peer:
 
     def reset(self, stream, code):
         self.send(RstStreamFrame(stream, error_code=NAMES.index(code)))
+
+    def await_read(self):
+        """Until the other side has read what was sent: it answers a PING that follows, or has closed."""
+        content = os.urandom(8)
+
+        def is_answered():
+            return self.is_closed or any(isinstance(frame, PingFrame) and frame.opaque_data == content
+                                         for frame in list(self.frames))
+
+        try:
+            self.send(PingFrame(0, opaque_data=content))
+        except OSError:
+            return
+        until(is_answered, "the answer to a PING")
 
     def close(self):
         try:
