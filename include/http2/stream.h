@@ -43,7 +43,7 @@ struct http2_stream {
     uint32_t repeated;      /* bytes of the head beyond those that the peer sent for it */
     uint64_t recent_from_us;
     struct list ready; /* among the streams that have bytes to send, and a window */
-    uint64_t began_us;
+    uint64_t began_us; /* its head came, or is packed */
     uint64_t deadline_us;
     uint64_t body_left; /* with has_length */
     uint64_t untaken;   /* bytes handed over, not yet taken */

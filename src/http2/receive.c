@@ -9,6 +9,7 @@ enum {
     FIELD_UNITS = 5,                  /* of the abuse budget */
     DIGITS_MAX = 8,                   /* of grpc-timeout */
     MOST_FRAME_BYTES = (1 << 24) - 1, /* that a peer may say it takes */
+    REFUSAL_US = 250000,              /* within which a server refuses what it does not begin */
 };
 
 /* --- heads --- */
@@ -334,13 +335,20 @@ static void end_data(struct http2_session *session)
 
 /* --- frames that are complete --- */
 
+/* HAProxy says REFUSED_STREAM for all that ends without an answer, also when the server behind it
+ * has worked on the request for long. */
+static bool is_refused_at_once(const struct http2_stream *stream)
+{
+    return stream->reset_code == NGHTTP2_REFUSED_STREAM &&
+           stream->session->now_us - stream->began_us < REFUSAL_US;
+}
+
 static void on_reset(struct http2_session *session, int32_t id)
 {
     struct http2_stream *stream = session_stream(session, id);
     if (stream != NULL) {
-        const bool is_refused = read_u32(session->frame.payload) == NGHTTP2_REFUSED_STREAM;
         stream->reset_code = read_u32(session->frame.payload);
-        session_lose_stream(stream, is_refused);
+        session_lose_stream(stream, is_refused_at_once(stream));
     } else if (session_is_idle(session, id)) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);
     }

@@ -87,6 +87,7 @@ void send_on_head_packed(struct http2_stream *stream, bool is_last)
     struct http2_session *session = stream->session;
     if (session->is_client && !stream->is_opened) {
         session_begin_stream(session, stream->id);
+        stream->began_us = session->now_us;
     }
     stream->is_opened = true;
     if (is_last) {

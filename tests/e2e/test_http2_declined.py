@@ -309,6 +309,27 @@ def test_a_decline_on_a_new_connection_is_no_failure_and_no_retry(start, start_h
     assert "server is down" not in proxy.log_at_end()
 
 
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_late_refusal_is_a_reset(start, start_http2_server, method):
+    """HAProxy says REFUSED_STREAM when its own server has worked on the request and closed the connection."""
+    def behave(peer, request):
+        if request.path == "/slow":
+            time.sleep(0.4)
+            peer.reset(request.stream, "REFUSED_STREAM")
+        else:
+            peer.answer(request.stream)
+
+    server = start_http2_server(behave)
+    routes = "[{match: {path: /slow}, limits: [one, back], upstream: api}, {limits: [one], upstream: api}]"
+    proxy = start(policy(server.url, more=", retries: 1", routes=routes, limits="""
+  one: {key: global, algorithm: concurrency, rate: 1}
+  back: {key: global, algorithm: fixed_window, rate: 10/day, refund_on: [5xx]}"""))
+    assert proxy.ask("GET", "/other").status == 200
+    assert proxy.ask(method, "/slow").status == 502
+    assert len(server.requests) == (2 if method == "POST" else 3)
+    assert proxy.ask("GET", "/other").status == 429  # the handler may be at work
+
+
 @BY
 def test_many_requests_on_new_connections_that_take_few_are_all_answered(start, start_http2_server, by):
     server = start_http2_server(take(8, by))

@@ -24,6 +24,7 @@ static struct http2_session *session;
 static struct request requests[REQUESTS_MAX];
 static struct http2_room room;
 static char text[TEXT_MAX];
+static uint64_t now_us = 1;
 
 PRINTF_LIKE(1, 2) static void say(const char *format, ...)
 {
@@ -73,7 +74,7 @@ static void pack(void)
         struct http2_batch batch = {
             .slices = slices, .n_max = 8, .bytes = bytes, .capacity = sizeof(bytes)};
         size_t len = 0;
-        ck_assert(http2_session_pack(session, &batch, 1));
+        ck_assert(http2_session_pack(session, &batch, now_us));
         for (int i = 0; i < batch.n; i++) {
             memcpy(out + len, slices[i].iov_base, slices[i].iov_len);
             len += slices[i].iov_len;
@@ -93,7 +94,7 @@ static void take_events(struct span bytes)
 {
     struct http2_event event;
     do {
-        event = http2_session_read(session, &bytes, &room, 1);
+        event = http2_session_read(session, &bytes, &room, now_us);
         struct request *request = (struct request *)event.stream;
         const unsigned id = request != NULL ? (unsigned)request->stream.id : 0;
         const char *last = event.is_last ? " last" : "";
@@ -315,6 +316,20 @@ START_TEST(a_reset_and_a_refusal)
     FRAME(3, 0, 1, "\0\0\0\2");
     FRAME(3, 0, 3, "\0\0\0\7");
     ck_assert_str_eq(text, "reset 1 by peer\nreset 3 by peer unprocessed\n");
+}
+END_TEST
+
+START_TEST(a_late_refusal_does_not_say_that_nothing_was_done)
+{
+    begin(false);
+    open_request(1, false, true);
+    pack();
+    text[0] = 0;
+    now_us += 249999;
+    FRAME(3, 0, 1, "\0\0\0\7");
+    now_us += 1;
+    FRAME(3, 0, 3, "\0\0\0\7");
+    ck_assert_str_eq(text, "reset 1 by peer unprocessed\nreset 3 by peer\n");
 }
 END_TEST
 
@@ -729,6 +744,7 @@ int main(void)
     tcase_add_test(tcase, trailers_end_an_answer);
     tcase_add_test(tcase, data_before_the_head_is_a_fault_of_the_stream);
     tcase_add_test(tcase, a_reset_and_a_refusal);
+    tcase_add_test(tcase, a_late_refusal_does_not_say_that_nothing_was_done);
     tcase_add_test(tcase, goaway_tells_what_was_not_processed);
     tcase_add_test(tcase, the_streams_that_are_granted_are_kept_to);
     tcase_add_test(tcase, a_request_that_was_not_sent_is_withdrawn_without_a_frame);
