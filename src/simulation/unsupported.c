@@ -33,7 +33,7 @@ static bool has_header(const struct search *search, struct span name)
             return is_reported(search, LOG_HEADER + (enum log_part)i);
         }
     }
-    return span_equals_ignore_case(name, SPAN("host")) && search->reported->has_host;
+    return false;
 }
 
 /* --- keys --- */

@@ -1,7 +1,11 @@
 """Fields that the policy reads: no request hides one of them from the upstream, or spells its name in a
 way that some servers take for it. The numbers are those of docs/http.md."""
 
+import textwrap
+
 import pytest
+
+from harness import program
 
 POLICY = """
     trusted_proxies: [127.0.0.1]
@@ -78,3 +82,37 @@ def test_a_cost_that_stands_twice_alike_is_refused(proxy):
 def test_without_trusted_proxies_their_fields_are_not_read(start, start_upstream):
     proxy = start("upstream: http://%s\nlimit: 10/s\n" % start_upstream().address)
     assert ask(proxy, ("X-Forwarded-For", "1"), ("Connection", "X-Forwarded-For")).status == 200
+
+
+BY_HOST = """
+    upstreams: {api: {servers: ["http://%s"]}}
+    limits:
+      per-host: {key: KEY, algorithm: fixed_window, rate: 3/day}
+      admin: {key: global, algorithm: fixed_window, rate: 2/day}
+    routes:
+      - {match: {path: /key}, limits: [per-host], upstream: api}
+      - {match: {CONDITION}, limits: [admin], upstream: api}
+      - {limits: [], upstream: api}
+"""
+
+
+def by_host(address, key, condition):
+    return (BY_HOST % address).replace("KEY", key).replace("{CONDITION}", condition)
+
+
+@pytest.mark.parametrize("key, condition", [
+    ("header.host", "{host: admin.test}"), ("host", "{header: {Host: admin.test}}")])
+def test_no_policy_reads_a_host_that_the_upstream_does_not_get(tmp_path, key, condition):
+    file = tmp_path / "policy.yaml"
+    file.write_text("listen: 127.0.0.1:8080\n" + textwrap.dedent(by_host("127.0.0.1:1", key, condition)))
+    run = program.command("check", file)
+    assert (run.returncode, run.stderr.count(": use host")) == (1, 1), run.stderr
+
+
+def test_the_host_of_an_absolute_target_counts_whatever_host_stands_beside_it(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(by_host(upstream.address, "host", "{host: admin.test}"))
+    keyed = [proxy.ask("GET", "http://real.test/key", host=f"h{i}.test").status for i in range(5)]
+    routed = [proxy.ask("GET", "http://admin.test/", host=f"h{i}.test").status for i in range(4)]
+    assert (keyed, routed) == ([200] * 3 + [429] * 2, [200] * 2 + [429] * 2)
+    assert upstream.last.get("Host") == "admin.test"

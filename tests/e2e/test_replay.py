@@ -474,7 +474,7 @@ def test_what_fields_mean_can_be_said(replay):
                     "--field", "header.X-Cost=x")
     assert limit(report, "keyed")["denied"] == 1 and limit(report, "slots")["judged"] == 3
     assert [note for note in report["policy"]["notes"] if "cost" not in note] == []
-    report = replay(GAPS.replace("header.x-api-key, rate", "header.host, rate"), [combined(START)] * 2,
+    report = replay(GAPS.replace("header.x-api-key, rate", "host, rate"), [combined(START)] * 2,
                     "--host", "a.test")
     assert [one["requests"] for one in report["policy"]["routes"]] == [0, 2, 0]
     assert limit(report, "keyed")["denied"] == 1

@@ -143,7 +143,6 @@ static const struct {
 } ADDRESS_FIELDS[] = {
     {"x-forwarded-for", true},
     {"forwarded", true},
-    {"x-real-ip", false},
     {"x-client-ip", false},
     {"true-client-ip", false},
     {"cf-connecting-ip", false},

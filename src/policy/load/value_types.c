@@ -230,6 +230,23 @@ static bool check_host_pattern(struct span host, struct text *problem)
             text_refuse(problem, "must have no port: names of certificates have none"));
 }
 
+#define IS_NEVER_BELIEVED                                                                          \
+    " of a client is never believed, and removed; a certificate is read by client.cert"
+
+/* Fields of which the upstream gets another value than the client sent, whoever the peer is. */
+static const struct {
+    enum field_id id;
+    const char *reason;
+} REPLACED_FIELDS[] = {
+    {FIELD_HOST, " is not what the upstream gets where the target of a request names another "
+                 "host: use host"},
+    {FIELD_X_REAL_IP, " of a client is never believed, and replaced; the client is client.ip in a "
+                      "key, and client in match"},
+    {FIELD_CLIENT_CERT, IS_NEVER_BELIEVED},
+    {FIELD_CLIENT_CERT_CHAIN, IS_NEVER_BELIEVED},
+    {FIELD_EARLY_DATA, IS_NEVER_BELIEVED},
+};
+
 bool value_check_read_field(struct span name, struct text *problem)
 {
     const struct span proxy = SPAN("proxy-");
@@ -241,10 +258,11 @@ bool value_check_read_field(struct span name, struct text *problem)
                                     "would not see what is read here");
     }
     const enum field_id id = field_identify(name);
-    if (id == FIELD_CLIENT_CERT || id == FIELD_CLIENT_CERT_CHAIN || id == FIELD_EARLY_DATA) {
-        quote_write(problem, name);
-        return text_refuse(problem, " of a client is never believed, and removed; a certificate is "
-                                    "read by client.cert");
+    for (size_t i = 0; i < ARRAY_LEN(REPLACED_FIELDS); i++) {
+        if (id == REPLACED_FIELDS[i].id) {
+            quote_write(problem, name);
+            return text_refuse(problem, "%s", REPLACED_FIELDS[i].reason);
+        }
     }
     if (field_is_underscore_variant(name)) {
         quote_write(problem, name);

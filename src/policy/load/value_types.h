@@ -114,8 +114,8 @@ bool value_check_field(struct span text, struct text *problem);
 /* Whether @node is `true` or `false`, not quoted. */
 MUST_USE bool value_is_switch(const struct node *node);
 
-/* Whether a policy may read the request field @name. It must not be a hop-by-hop field or a field
- * that is refused in requests. False: @problem says why. */
+/* Whether a policy may read the request field @name. It must not be a hop-by-hop field, one that
+ * the upstream gets otherwise, or one that is refused in requests. False: @problem says why. */
 MUST_USE bool value_check_read_field(struct span name, struct text *problem);
 
 /* --- for tables of sections --- */

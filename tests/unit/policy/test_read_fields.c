@@ -256,23 +256,54 @@ static const char *const PLACES[] = {
     "routes: [{upstream: u}]\n",
 };
 
+/* What is said of the policy that reads the field @name at @place. The caller frees it. */
+static char *errors_of_reading(const char *place, const char *name)
+{
+    char yaml[512];
+    struct text text = text_of(yaml, sizeof(yaml));
+    const char *const hole = strstr(place, "%s");
+    text_add_literal(&text, "listen: 127.0.0.1:0\n");
+    text_add(&text, span_of(place, (size_t)(hole - place)));
+    text_add(&text, span_of_text(name));
+    text_add(&text, span_of_text(hole + 2));
+    text_add_char(&text, '\0');
+    ck_assert(!text.truncated);
+    return policy_errors(yaml);
+}
+
 START_TEST(a_policy_that_reads_a_field_of_one_connection_is_an_error)
 {
     static const char *const NAMES[] = {
         "Connection", "connection", "CONNECTION",        "Keep-Alive",         "TE",
         "Trailer",    "Upgrade",    "Transfer-Encoding", "Proxy-Authorization"};
     for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
-        char yaml[512];
-        struct text text = text_of(yaml, sizeof(yaml));
-        text_add_literal(&text, "listen: 127.0.0.1:0\n");
-        const char *const hole = strstr(PLACES[_i], "%s");
-        text_add(&text, span_of(PLACES[_i], (size_t)(hole - PLACES[_i])));
-        text_add(&text, span_of_text(NAMES[i]));
-        text_add(&text, span_of_text(hole + 2));
-        text_add_char(&text, '\0');
-        ck_assert(!text.truncated);
-        char *errors = policy_errors(yaml);
-        ck_assert_msg(strstr(errors, " belongs to one connection") != NULL, "%s%s", yaml, errors);
+        char *errors = errors_of_reading(PLACES[_i], NAMES[i]);
+        ck_assert_msg(strstr(errors, " belongs to one connection") != NULL, "%s: %s%s", NAMES[i],
+                      PLACES[_i], errors);
+        free(errors);
+    }
+}
+END_TEST
+
+START_TEST(a_policy_that_reads_a_field_that_servers_get_otherwise_is_an_error)
+{
+    static const struct {
+        const char *name;
+        const char *error;
+    } FIELDS[] = {
+        {"Host", ": use host"},
+        {"host", ": use host"},
+        {"HOST", ": use host"},
+        {"X-Real-IP", "the client is client.ip in a key"},
+        {"x-real-ip", "the client is client.ip in a key"},
+        {"Client-Cert", "a certificate is read by client.cert"},
+        {"client-cert-chain", "a certificate is read by client.cert"},
+        {"Early-Data", " of a client is never believed"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
+        char *errors = errors_of_reading(PLACES[_i], FIELDS[i].name);
+        ck_assert_msg(strstr(errors, FIELDS[i].error) != NULL, "%s: %s%s", FIELDS[i].name,
+                      PLACES[_i], errors);
         free(errors);
     }
 }
@@ -301,6 +332,8 @@ int main(void)
     tcase_add_test(tcase, rule_46_connection_names_no_field_that_is_read);
     tcase_add_loop_test(tcase, a_policy_that_reads_a_field_of_one_connection_is_an_error, 0,
                         (int)ARRAY_LEN(PLACES));
+    tcase_add_loop_test(tcase, a_policy_that_reads_a_field_that_servers_get_otherwise_is_an_error,
+                        0, (int)ARRAY_LEN(PLACES));
     tcase_add_test(tcase, a_policy_that_reads_no_field_looks_at_none);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -280,10 +280,10 @@ static const struct {
      "routes: [{limits: [l], upstream: u}]\n"},
 
     {"spoofable-address", 1,
-     "limits: {l: {key: header.X-Real-IP, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
+     "limits: {l: {key: header.X-Client-IP, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
     {"spoofable-address", 0,
      "trusted_proxies: 10.0.0.0/8\n"
-     "limits: {l: {key: header.X-Real-IP, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
+     "limits: {l: {key: header.X-Client-IP, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
     {"spoofable-address", 1,
      "trusted_proxies: 10.0.0.0/8\n"
      "limits: {l: {key: header.Forwarded | client.ip, rate: 1/s}}\nroutes: [{limits: [l], "
