@@ -78,7 +78,10 @@ bool http2_stream_is_broken_off(const struct http2_stream *stream);
 
 /* Whether the peer has seen nothing of a stream, or has said that it did nothing for it: the
  * request may be sent again, whatever it is (RFC 9113 section 8.7). A REFUSED_STREAM that comes
- * later than 250 ms behind the head does not say so. */
+ * later than 250 ms behind the head, or behind a sign that the peer has begun, does not say so. */
 bool http2_stream_is_unprocessed(const struct http2_stream *stream);
+
+/* Whether nothing but REFUSED_STREAM says so: the peer takes as many streams as were open. */
+bool http2_stream_is_declined_on_trust(const struct http2_stream *stream);
 
 #endif /* SLUICE_HTTP2_CLIENT_SESSION_H */

@@ -24,6 +24,7 @@ struct http2_stream {
     struct http2_stream *below; /* among those of the same hash */
     /* Of the client's side (client_session.h); has_heads: interim ones at least. */
     bool is_answer_to_head, has_heads, has_answer, is_opened, is_unprocessed, has_window;
+    bool is_on_trust;   /* with is_unprocessed: nothing but REFUSED_STREAM says so */
     bool has_length;    /* the body's length was announced */
     bool is_body_ended; /* the peer's side has ended */
     bool is_head_sent;  /* the head of the answer, not an interim one */
@@ -44,6 +45,7 @@ struct http2_stream {
     uint64_t recent_from_us;
     struct list ready; /* among the streams that have bytes to send, and a window */
     uint64_t began_us; /* its head came, or is packed */
+    size_t nth;        /* of a request of ours: how many were open with it, itself included */
     uint64_t deadline_us;
     uint64_t body_left; /* with has_length */
     uint64_t untaken;   /* bytes handed over, not yet taken */

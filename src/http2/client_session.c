@@ -70,6 +70,7 @@ bool http2_session_open(struct http2_session *session, struct http2_stream *stre
         .is_answer_to_head = is_answer_to_head,
     };
     session_add_stream(session, stream);
+    stream->nth = session->n_streams;
     grant_late(session);
     session->next_id = session->next_id < INT32_MAX ? session->next_id + 2 : -1;
     if (queue_head(stream, &lines)) {
@@ -122,6 +123,11 @@ bool http2_stream_is_too_much(const struct http2_stream *stream)
 bool http2_stream_is_broken_off(const struct http2_stream *stream)
 {
     return stream->is_reset_by_peer && !http2_stream_is_unprocessed(stream);
+}
+
+bool http2_stream_is_declined_on_trust(const struct http2_stream *stream)
+{
+    return stream->is_unprocessed && stream->is_on_trust;
 }
 
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)

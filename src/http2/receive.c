@@ -339,7 +339,8 @@ static void end_data(struct http2_session *session)
  * has worked on the request for long. */
 static bool is_refused_at_once(const struct http2_stream *stream)
 {
-    return stream->reset_code == NGHTTP2_REFUSED_STREAM &&
+    const bool has_begun = stream->has_heads || stream->has_window;
+    return stream->reset_code == NGHTTP2_REFUSED_STREAM && !has_begun &&
            stream->session->now_us - stream->began_us < REFUSAL_US;
 }
 
@@ -348,6 +349,8 @@ static void on_reset(struct http2_session *session, int32_t id)
     struct http2_stream *stream = session_stream(session, id);
     if (stream != NULL) {
         stream->reset_code = read_u32(session->frame.payload);
+        /* One too many was sent before the peer's SETTINGS came. */
+        stream->is_on_trust = stream->nth <= session->peer_streams_max;
         session_lose_stream(stream, is_refused_at_once(stream));
     } else if (session_is_idle(session, id)) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame, HeadersFrame, WindowUpdateFrame
+from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
 from harness import admin
 from harness.client import Client
@@ -280,9 +280,11 @@ EJECT = ", eject: {failures: 1, for: 1m}, retries: 0"
 
 
 def take(n, by="goaway"):
-    """Of each connection the first @n requests are answered; the others are declined, each by itself or all at once."""
+    """Of each connection the first @n requests are answered; the others are declined, each by itself until the proxy
+    knows the server's SETTINGS, or all at once."""
     def behave_each(peer, request):
-        if request.stream in sorted(peer.requests)[:n]:
+        knows = any(isinstance(frame, SettingsFrame) and "ACK" in frame.flags for frame in list(peer.frames))
+        if knows or request.stream in sorted(peer.requests)[:n]:
             peer.answer(request.stream, b"done")
         else:
             peer.reset(request.stream, "REFUSED_STREAM")
@@ -297,16 +299,45 @@ def take(n, by="goaway"):
     return behave if by == "goaway" else behave_each
 
 
-BY = pytest.mark.parametrize("by", ["goaway", "reset"])
+BY = pytest.mark.parametrize("method, by", [("POST", "goaway"), ("GET", "reset")])
 
 
 @BY
-def test_a_decline_on_a_new_connection_is_no_failure_and_no_retry(start, start_http2_server, by):
+def test_a_decline_on_a_new_connection_is_no_failure_and_no_retry(start, start_http2_server, method, by):
     server = start_http2_server(lambda peer, request: take(0 if peer.number <= 3 else 100, by)(peer, request))
     proxy = start(policy(server.url, more=EJECT))
-    assert proxy.ask("POST", "/", body=b"abc").body == b"done"
+    assert proxy.ask(method, "/", body=b"abc").body == b"done"
     assert len(server.peers) == 4 and len(server.requests) == 4
     assert "server is down" not in proxy.log_at_end()
+
+
+@pytest.mark.parametrize("n_refused, status, n_sent", [(1, 200, 2), (2, 502, 2)])
+def test_a_refusal_allows_a_post_once(start, start_http2_server, n_refused, status, n_sent):
+    """HAProxy says REFUSED_STREAM of a request that its server died of, too."""
+    server = start_http2_server(
+        lambda peer, request: take(0 if peer.number <= n_refused else 100, "reset")(peer, request))
+    proxy = start(policy(server.url, more=EJECT))
+    assert proxy.ask("POST", "/", body=b"abc").status == status
+    assert len(server.requests) == n_sent
+    assert "server is down" not in proxy.log_at_end()
+
+
+def test_a_refusal_behind_a_sign_that_the_server_has_begun_is_a_reset(start, start_http2_server):
+    def behave(peer, request):
+        if request.path == "/work":
+            peer.head(request.stream, 103)
+            peer.reset(request.stream, "REFUSED_STREAM")
+        else:
+            peer.answer(request.stream)
+
+    server = start_http2_server(behave)
+    proxy = start(policy(server.url, routes="[{limits: [one], upstream: api}]", limits="""
+  one: {key: global, algorithm: concurrency, rate: 1}"""))
+    with Client(proxy.address) as client:
+        client.send(b"POST /work HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+        assert [client.read().status for _ in range(2)] == [103, 502]
+    assert proxy.ask("GET", "/other").status == 429  # the handler may be at work
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
@@ -330,9 +361,11 @@ def test_a_late_refusal_is_a_reset(start, start_http2_server, method):
     assert proxy.ask("GET", "/other").status == 429  # the handler may be at work
 
 
-@BY
+@pytest.mark.parametrize("by", ["goaway", "reset"])
 def test_many_requests_on_new_connections_that_take_few_are_all_answered(start, start_http2_server, by):
-    server = start_http2_server(take(8, by))
+    """Those that were sent before SETTINGS_MAX_CONCURRENT_STREAMS came are known to be too many."""
+    few = {SettingsFrame.MAX_CONCURRENT_STREAMS: 8, SettingsFrame.INITIAL_WINDOW_SIZE: 1 << 30}
+    server = start_http2_server(take(8, by), settings=few if by == "reset" else None)
     proxy = start(policy(server.url, more=EJECT))
     with Http2Client(proxy.address) as client:
         streams = [client.begin(path=f"/{i}", method="POST") for i in range(30)]
@@ -342,10 +375,10 @@ def test_many_requests_on_new_connections_that_take_few_are_all_answered(start, 
 
 @BY
 @pytest.mark.parametrize("retries", [0, 2])
-def test_a_server_that_always_declines_is_given_up(start, start_http2_server, retries, by):
+def test_a_server_that_always_declines_is_given_up(start, start_http2_server, retries, method, by):
     """No failure of it either: it has done nothing, and says so."""
     server = start_http2_server(take(0, by))
     proxy = start(policy(server.url, more=EJECT.replace("retries: 0", f"retries: {retries}")))
-    assert proxy.ask("POST", "/", body=b"abc").status == 502
+    assert proxy.ask(method, "/", body=b"abc").status == 502
     assert len(server.peers) == len(server.requests) == 5 + retries
     assert "server is down" not in proxy.log_at_end()

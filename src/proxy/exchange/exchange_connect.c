@@ -380,8 +380,9 @@ void exchange_on_connect_timeout(struct exchange *exchange)
 
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
  * idempotent or has not been processed at all, and it has no body, or it is unprocessed and the
- * body is here. One that a server has had for a while may be at work there still, where its client
- * has ended the connection. */
+ * body is here. A refusal may be untrue, as where the server behind a gateway died of the request:
+ * it allows one that is not idempotent a single time. One that a server has had for a while may be
+ * at work there still, where its client has ended the connection. */
 static bool may_repeat(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
@@ -390,8 +391,10 @@ static bool may_repeat(const struct exchange *exchange)
         exchange->request.body == BODY_NONE ||
         (is_unsent && (exchange->upstream_user.keeps_body ||
                        (exchange->request_bytes == 0 && exchange->buffer == NULL)));
-    return !exchange->has_upstream_answered && (exchange->request.is_idempotent || is_unsent) &&
-           has_whole_body && !(upstream->is_own_end && upstream->is_old);
+    const bool is_safe = exchange->request.is_idempotent ||
+                         (is_unsent && !(upstream->is_on_trust && exchange->choice.is_on_trust));
+    return !exchange->has_upstream_answered && is_safe && has_whole_body &&
+           !(upstream->is_own_end && upstream->is_old);
 }
 
 /* Whether its client kept the server waiting, which may have given up for that. A request that is
@@ -520,6 +523,7 @@ void exchange_on_lost(struct upstream_user *user)
     }
     /* A server that has declined it may take it on another connection. */
     choice->n_deaths += !was_kept;
+    choice->is_on_trust = choice->is_on_trust || exchange->upstream->is_on_trust;
     if (was_kept || loss == LOSS_DECLINED || exchange->upstream->is_declined) {
         choice->stale = exchange->server;
         choice->fresh = true;

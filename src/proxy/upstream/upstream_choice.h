@@ -21,6 +21,7 @@ struct upstream_choice {
     bool fresh;                              /* use new connections only */
     bool is_alone;                           /* those that are of the client's own */
     struct upstream_server *stale;           /* the server whose idle connection died; NULL: none */
+    bool is_on_trust;     /* a server refused it, and may have begun with it nevertheless */
     unsigned n_addresses; /* failed addresses of the latest server; 0: all or none */
     unsigned n_timeouts;  /* connections that were not made in time */
     unsigned n_deaths;    /* new connections that died before the first byte of the answer */

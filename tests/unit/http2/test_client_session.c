@@ -333,6 +333,28 @@ START_TEST(a_late_refusal_does_not_say_that_nothing_was_done)
 }
 END_TEST
 
+START_TEST(a_refusal_is_judged_by_what_the_server_said_before)
+{
+    open_request(0, false, true);
+    open_request(1, false, true);
+    pack();
+    FRAME(4, 0, 0, "\0\3\0\0\0\1");
+    open_request(2, false, true);
+    open_request(3, false, true);
+    pack();
+    headers(0, 5, ":status=103");
+    FRAME(8, 0, 7, "\0\0\0\1");
+    text[0] = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        FRAME(3, 0, i * 2 + 1, "\0\0\0\7");
+    }
+    ck_assert_str_eq(text, "reset 1 by peer unprocessed\nreset 3 by peer unprocessed\n"
+                           "reset 5 by peer\nreset 7 by peer\n");
+    ck_assert(http2_stream_is_declined_on_trust(&requests[0].stream));
+    ck_assert(!http2_stream_is_declined_on_trust(&requests[1].stream)); /* one too many */
+}
+END_TEST
+
 START_TEST(goaway_tells_what_was_not_processed)
 {
     begin(false);
@@ -745,6 +767,7 @@ int main(void)
     tcase_add_test(tcase, data_before_the_head_is_a_fault_of_the_stream);
     tcase_add_test(tcase, a_reset_and_a_refusal);
     tcase_add_test(tcase, a_late_refusal_does_not_say_that_nothing_was_done);
+    tcase_add_test(tcase, a_refusal_is_judged_by_what_the_server_said_before);
     tcase_add_test(tcase, goaway_tells_what_was_not_processed);
     tcase_add_test(tcase, the_streams_that_are_granted_are_kept_to);
     tcase_add_test(tcase, a_request_that_was_not_sent_is_withdrawn_without_a_frame);
