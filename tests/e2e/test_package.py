@@ -24,7 +24,7 @@ def run(*argv):
 @pytest.fixture(scope="module", name="package")
 def _package(tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
-    run("cpack", "-G", "DEB", "--config", CONFIG, "-B", folder)
+    run("cpack", "-G", "DEB", "--config", CONFIG, "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip")  # quick
     found, = folder.glob("*.deb")
     return found
 
@@ -191,7 +191,7 @@ def newer(package, folder):
     control = folder / "DEBIAN/control"
     control.write_text(re.sub(r"^Version: .*", "Version: 99", control.read_text(), flags=re.MULTILINE))
     (folder / POLICY).write_text("# theirs\n" + (folder / POLICY).read_text())
-    run("dpkg-deb", "--build", "--root-owner-group", folder, folder.with_suffix(".deb"))
+    run("dpkg-deb", "--build", "-Zgzip", "--root-owner-group", folder, folder.with_suffix(".deb"))
     return folder.with_suffix(".deb")
 
 
