@@ -1,0 +1,101 @@
+#include "policy/lint/lint.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/loader.h"
+#include "unit/policy/policy_support.h"
+
+enum { YAML_BYTES_MAX = 4096 };
+
+#define HEAD                                                                                       \
+    "listen: 127.0.0.1:0\n"                                                                        \
+    "upstreams: {u: {servers: http://127.0.0.1:1}, v: {servers: http://127.0.0.1:2}}\n"
+#define PROXIES "trusted_proxies: 10.0.0.0/8\n"
+#define LIMITS "limits: {l: {key: client.ip, rate: 9/s}, m: {key: client.ip, rate: 9/m}}\n"
+#define REST_M "  - {limits: [m], upstream: u}\n"
+
+static const struct {
+    unsigned n_warnings;
+    const char *kind;
+    const char *yaml;
+} POLICIES[] = {
+    {1, "replaced-field",
+     "limits: {l: {key: [client.ip, method | header.X-Forwarded-Host], rate: 1/s}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {4, "replaced-field",
+     "routes:\n  - {match: {header: {X-Forwarded-Proto: http, x-request-id: true, forwarded: "
+     "true, x-forwarded-port: \"80\"}}, upstream: u}\n"},
+    {0, "replaced-field", /* spoofable-address */
+     "limits: {l: {key: header.x-forwarded-for, rate: 1/s}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {0, "replaced-field", /* a proxy sends it, and the server gets it */
+     PROXIES "limits: {l: {key: header.X-Forwarded-Host, rate: 1/s}}\n"
+             "routes: [{match: {header: {x-request-id: a}}, limits: [l], upstream: u}]\n"},
+    {0, "replaced-field", /* no server */
+     "routes: [{match: {host: a, header: {X-Forwarded-Proto: http}}, respond: {redirect: "
+     "https}}]\n"},
+    {0, "replaced-field",
+     "routes: [{match: {header: {x-forwarded: a, x-real: b}}, upstream: u}]\n"},
+
+    {1, "client-chosen-route",
+     LIMITS "routes:\n  - {match: {path: /in*/**, header: {content-type: application/json}}, "
+            "limits: [l, m], upstream: u}\n" REST_M},
+    {1, "client-chosen-route", /* whatever a proxy sets */
+     PROXIES LIMITS "routes:\n  - {match: {header: {Accept: true, x-in: a}}, limits: [l, m], "
+                    "upstream: u}\n" REST_M},
+    {1, "client-chosen-route", /* the same limits at a higher cost */
+     LIMITS "routes:\n  - {match: {header: {user-agent: a}}, cost: 2, limits: [m], upstream: "
+            "u}\n" REST_M},
+    {0, "client-chosen-route", /* the same limits */
+     LIMITS "routes:\n  - {match: {header: {content-type: a}}, limits: [m], upstream: u}\n" REST_M},
+    {0, "client-chosen-route", /* others */
+     PROXIES LIMITS "routes:\n  - {match: {header: {content-type: a}}, limits: [l], upstream: "
+                    "u}\n" REST_M},
+    {0, "client-chosen-route", /* a field that servers read */
+     LIMITS "routes:\n  - {match: {header: {x-in: a}}, limits: [l, m], upstream: u}\n" REST_M},
+    {0, "client-chosen-route", /* another server, or none */
+     LIMITS "routes:\n  - {match: {header: {accept: a}}, limits: [l, m], upstream: v}\n" REST_M},
+    {0, "client-chosen-route",
+     LIMITS "routes:\n  - {match: {path: /a, header: {accept: a}}, limits: [l, m], upstream: u}\n"
+            "  - {match: {path: /a}, respond: {status: 415}}\n" REST_M},
+    {0, "client-chosen-route", /* another path or method */
+     LIMITS "routes:\n  - {match: {header: {accept: a}}, limits: [l, m], upstream: u}\n"
+            "  - {match: {path: /b}, limits: [l, m], upstream: u}\n"
+            "  - {match: {method: GET}, limits: [l, m], upstream: u}\n"},
+};
+
+START_TEST(a_field_that_servers_get_otherwise_or_hardly_read_is_told)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    struct policy *policy = NULL;
+    unsigned n = 0;
+    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", POLICIES[_i].yaml);
+    diags_init(&diags, "policy.yaml");
+    const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
+    ck_assert_msg(status == STATUS_OK, "%s", yaml);
+    for (size_t i = 0; i < diags.n_items; i++) {
+        n += strcmp(diags.items[i].name, POLICIES[_i].kind) == 0;
+    }
+    ck_assert_msg(n == POLICIES[_i].n_warnings, "%u: %s", n, yaml);
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/lint_fields");
+    TCase *tcase = tcase_create("lint_fields");
+    tcase_add_loop_test(tcase, a_field_that_servers_get_otherwise_or_hardly_read_is_told, 0,
+                        (int)ARRAY_LEN(POLICIES));
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
