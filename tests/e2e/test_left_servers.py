@@ -578,7 +578,7 @@ def test_the_slot_of_a_head_comes_back_with_the_end_of_its_stream(start, http2_s
     request = http2_server.last
     request.peer.head(request.stream, 200)
     if left:
-        time.sleep(0.3)
+        request.peer.await_read()
     else:
         assert client.read("HEAD").status == 200
     assert free(proxy) == SLOTS - 1 and request.reset is None
@@ -604,7 +604,7 @@ def test_a_stream_whose_answer_is_refused_holds_the_slot_for_the_time_of_an_answ
     request = http2_server.last
     request.peer.head(request.stream, 200, fields=fields)
     if left:
-        time.sleep(0.3)
+        request.peer.await_read()
     else:
         assert client.read().status == 502
     assert free(proxy) == SLOTS - 1
