@@ -1,4 +1,4 @@
-#include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/reply.h"
 
 #include "policy/policy.h"
 

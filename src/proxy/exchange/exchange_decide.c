@@ -17,6 +17,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/reply.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
 #include "proxy/settlement.h"

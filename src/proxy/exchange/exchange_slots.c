@@ -10,6 +10,7 @@
 #include "proxy/exchange/exchange_slots.h"
 
 #include "base/clock.h"
+#include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
 struct exchange_loan {

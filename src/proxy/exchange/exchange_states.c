@@ -24,6 +24,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
 /* --- the timeout of each state: the queue that it waits in, and what happens when it passes --- */

@@ -19,6 +19,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
 /* --- the request goes out --- */

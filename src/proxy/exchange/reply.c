@@ -1,4 +1,4 @@
-#include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/reply.h"
 
 #include <assert.h>
 
@@ -7,6 +7,7 @@
 #include "http/head_builder.h"
 #include "policy/edits.h"
 #include "proxy/admission.h"
+#include "proxy/exchange/exchange_steps.h"
 
 enum {
     /* A name in the list of a problem document. */

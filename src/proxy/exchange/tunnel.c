@@ -17,6 +17,7 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/exchange/reply.h"
 
 static bool is_blocked(const struct exchange *exchange)
 {
