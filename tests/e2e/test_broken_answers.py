@@ -13,6 +13,8 @@ SLOTS = 2
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nrow\r\n"
 EVENTS = HEAD.replace(b"\r\n", b"\r\nContent-Type: text/event-stream\r\n", 1)
 FATAL = answer("500 Internal Server Error")
+WINDOW = 65535
+WAITING = message.request("POST", "/work", {"Content-Length": str(WINDOW + 1)}) + bytes(WINDOW + 1)
 UPLOAD = message.request("POST", "/work", {"Transfer-Encoding": "chunked"}) + b"1\r\na\r\n"
 GET = message.request("GET", "/work")
 
@@ -72,3 +74,25 @@ def test_a_client_cannot_have_its_charge_back_by_a_body_that_is_refused(start, s
     until(lambda: free(proxy) == SLOTS, "the slots to come back")
     with proxy.send(GET) as client:
         assert client.reader.head().startswith(b"HTTP/1.1 429" if charged else b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("status", [400, 200])
+def test_what_the_server_does_not_take_was_not_sent(start, start_http2_server, status):
+    """All of the body has come here, and its last byte waits for a window. The server answers 400, as those do that give a
+    body up, or breaks off."""
+    def on_data(peer, frame):
+        if len(peer.requests[frame.stream_id].body) < WINDOW:
+            return
+        if status == 400:
+            peer.answer(frame.stream_id, status=status)
+        else:
+            peer.head(frame.stream_id)
+            peer.reset(frame.stream_id, "INTERNAL_ERROR")
+
+    server = start_http2_server(settings={})
+    server.on_data = on_data
+    proxy = start(policy(server, limit=", charge_on: [401], refund_on: [server_failed]", rate="1/day"))
+    ask(proxy, WAITING, 1)
+    assert free(proxy) == SLOTS - 1
+    until(lambda: free(proxy) == SLOTS, "the slot to come back")
+    assert proxy.ask(path="/work").status == 429

@@ -363,21 +363,13 @@ static bool awaits_cost(const struct exchange *exchange)
            settlement_awaits_cost(&exchange->admission);
 }
 
-/* Whether the server was not sent all of the request. */
-static bool is_cut(const struct exchange *exchange)
-{
-    const struct upstream *upstream = exchange->upstream;
-    return !exchange->is_request_sent ||
-           (upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream));
-}
-
 static bool holds_slots(const struct exchange *exchange)
 {
     return exchange->evaluation.route->upstream->hold_slots;
 }
 
 /* Whether an answer has failed or broken off, and no end of the connection is waited for. */
-static bool is_broken(const struct exchange *exchange)
+static bool has_broken_off(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
     return (exchange->end == ANSWER_SERVER_FAILED || exchange->end == ANSWER_REFUSED) &&
@@ -399,12 +391,12 @@ static bool hides_end(const struct exchange *exchange)
 {
     if (!exchange->is_response_started && !exchange->is_head_pending) {
         return holds_slots(exchange) && !upstream_is_unprocessed(exchange->upstream) &&
-               (is_broken(exchange) || exchange->upstream->is_lost);
+               (has_broken_off(exchange) || exchange->upstream->is_lost);
     }
     const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
-    return !tells_end(exchange->response.status, grpc_status, is_cut(exchange)) ||
-           (is_broken(exchange) && is_cut(exchange)) ||
-           (holds_slots(exchange) && (is_stream_left(exchange) || is_broken(exchange) ||
+    return !tells_end(exchange->response.status, grpc_status, exchange_is_request_cut(exchange)) ||
+           (has_broken_off(exchange) && exchange_is_request_cut(exchange)) ||
+           (holds_slots(exchange) && (is_stream_left(exchange) || has_broken_off(exchange) ||
                                       may_outlive(&exchange->upstream_user)));
 }
 
@@ -480,7 +472,8 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->user.keeps_body = false;
     abandoned->offers_upgrade = exchange->is_upgrade_offered;
     abandoned->reads_to_close = upstream->is_refused || upstream_may_go_on(upstream);
-    abandoned->is_cut = is_cut(exchange);
+    const bool is_head_cut = upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream);
+    abandoned->is_cut = exchange_is_request_cut(exchange) || is_head_cut;
     if (abandoned->is_cut && upstream->stream_ops == NULL) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */
     }

@@ -86,7 +86,7 @@ struct exchange {
     bool may_go_ahead;           /* the server has sent 100: it wants the body */
     bool is_repeated, is_unsent; /* sent to a server before; with @end: sent to none */
     bool was_left_at_work;       /* with is_repeated: that server may work on it */
-    bool is_request_sent;        /* completely; in a tunnel: the client's side has ended */
+    bool is_request_sent;        /* its end is passed on; in a tunnel: that of the client's side */
     bool is_response_started;    /* a final head has been given to the client */
     bool is_head_pending;        /* the head waits for the first piece of body */
     bool has_upstream_answered, has_server_head; /* with a byte; with a head that is no 1xx */

@@ -231,18 +231,18 @@ static uint16_t answer_status(const struct exchange *exchange)
 }
 
 /* Whether the server's answer is an error that it, or a gateway, may give while others work; or
- * breaks off in the middle of the body. */
+ * breaks off before the request was sent whole. */
 static bool is_doubtful(const struct exchange *exchange)
 {
     if (!exchange->has_upstream_answered || !exchange->is_response_started) {
         return false;
     }
-    const bool is_broken = exchange->end == ANSWER_SERVER_FAILED && !exchange->is_request_sent;
+    const bool is_cut = exchange_is_request_cut(exchange);
     const uint16_t status =
         exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
-    return is_broken ||
+    return (exchange->end == ANSWER_SERVER_FAILED && is_cut) ||
            answer_is_doubtful(status, exchange->is_grpc_head_error ? exchange->grpc_status : 0,
-                              !exchange->is_request_sent);
+                              is_cut);
 }
 
 static struct outcome outcome_of(const struct exchange *exchange)

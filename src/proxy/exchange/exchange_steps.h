@@ -78,6 +78,12 @@ void exchange_fail(struct exchange *exchange, uint16_t status, const char *fault
 /* 502, and always charged: the server has ended the request for what it says. */
 void exchange_fail_refused(struct exchange *exchange, const char *fault);
 
+/* Whether the server was not sent all of the request: a part has not come, or waits for it. */
+static inline bool exchange_is_request_cut(const struct exchange *exchange)
+{
+    return !exchange->is_request_sent || exchange->is_request_blocked;
+}
+
 /* The whole answer is written, or in the outbox. */
 void exchange_complete(struct exchange *exchange, uint64_t now_us);
 

@@ -319,7 +319,7 @@ static void take_cost(struct exchange *exchange)
         return;
     }
     exchange->is_cost_reported = cost_of_response(
-        cost, &exchange->response, !exchange->is_request_sent, &exchange->reported_cost);
+        cost, &exchange->response, exchange_is_request_cut(exchange), &exchange->reported_cost);
     if (exchange->is_cost_reported) {
         settlement_raise(&exchange->admission, exchange->reported_cost, exchange->config->store);
     }
