@@ -117,8 +117,10 @@ MUST_USE bool admission_find_wait(const struct admission *admission, uint64_t *w
 
 /* Whether an admitted request holds slots. settlement_make() releases them. */
 bool admission_has_slots(const struct admission *admission);
+
 /* The part of admission_speaks() for an admission with has_several. */
 bool admission_speaks_of_several(const struct admission *admission, size_t i);
+
 /* Whether charge @i is the one that is reported for its limit. Where a limit has several charges,
  * this is the one that denies, or else the one nearest to exhaustion. */
 static inline bool admission_speaks(const struct admission *admission, size_t i)
@@ -128,10 +130,13 @@ static inline bool admission_speaks(const struct admission *admission, size_t i)
 
 /* Whether charge @i belongs to a limit that is not enforced but would have denied. */
 bool admission_is_shadow_denial(const struct admission *admission, size_t i);
+
 /* The first enforced limit that denied, or NULL. */
 const struct charge *admission_first_denied(const struct admission *admission);
+
 /* The name to report for @denied: that of its limit, or for a ban that of its rule. */
 struct span admission_denier(const struct admission *admission, const struct charge *denied);
+
 /* The reply that the first denying limit sets instead of a problem document. NULL: none is set, no
  * limit denied, or it is a ban. */
 const struct reply_spec *admission_deny_reply(const struct admission *admission);
@@ -169,17 +174,6 @@ void admission_write_reply(const struct admission *admission, struct span text,
 void admission_write_problem(const struct admission *admission, bool has_retry_after,
                              uint64_t retry_after_s, struct text *text);
 
-/* --- the response fields that report the limits, in the form that the policy chooses --- */
-
-enum { RATELIMIT_FIELDS_MAX = 5 };
-
-/* Fill @fields, an array of RATELIMIT_FIELDS_MAX, with the report on @admission, which was decided
- * under @route. Returns the number of fields. Values live in @arena; without memory they are
- * empty. */
-MUST_USE size_t ratelimit_fields_make(const struct admission *admission, const struct route *route,
-                                      enum headers_style style, struct arena *arena,
-                                      struct field *fields);
-
 /* --- the plan of a key --- */
 
 struct plan_choice {
@@ -188,11 +182,14 @@ struct plan_choice {
     char unknown[NAME_BYTES_MAX];     /* the name that is of none of the rule's plans */
     size_t unknown_len;               /* 0: there is none; a longer name is cut */
 };
+
 /* Choose the plan of the identity @key in @rule. */
 void plan_choose(const struct admission_context *context, const struct limit_rule *rule,
                  const struct request_view *request, struct span key, struct plan_choice *choice);
+
 /* The plan of @rule named @name; NULL: there is none. */
 const struct limit_plan *plan_find(const struct limit_rule *rule, struct span name);
+
 /* The same, or the numbers that @name is: what the table of tenants says. As long as @policy. */
 const struct limit_plan *plan_of_tenant(const struct policy *policy, const struct limit_rule *rule,
                                         struct span name);

@@ -1,4 +1,4 @@
-#include "proxy/admission.h"
+#include "proxy/ratelimit_fields.h"
 
 #include "base/limits.h"
 

@@ -1,4 +1,4 @@
-#include "proxy/admission.h"
+#include "proxy/ratelimit_fields.h"
 
 #include <check.h>
 #include <stdalign.h>
