@@ -23,9 +23,10 @@ enum {
     WORKER_CONFIGS_MAX =
         64, /* policies with requests in progress in a worker at one time, see reload.md */
     POLICY_UPSTREAMS_MAX = 1000,
-    POLICY_SERVERS_MAX = 256,  /* in one upstream */
-    BALANCE_WEIGHT_MAX = 1000, /* of a server */
-    RETRIES_MAX = 10,          /* of a request that was already sent */
+    POLICY_SERVERS_MAX = 256,   /* in one upstream */
+    BALANCE_WEIGHT_MAX = 1000,  /* of a server */
+    RETRIES_MAX = 10,           /* of a request that was already sent */
+    UPSTREAM_STREAMS_MAX = 100, /* on a connection of HTTP/2 to a server at a time */
     LISTENERS_MAX = 64,
     ADMIN_LISTENERS_MAX = 8,
     METRICS_TOP_MAX = 100, /* keys of a limit that have metrics of their own */

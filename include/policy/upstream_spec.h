@@ -98,6 +98,7 @@ struct upstream_spec {
     struct eject_spec eject;
     uint64_t slow_start_us;   /* until a recovered server has its full weight; 0: immediately */
     uint32_t max_connections; /* to each server, in the whole process; 0: unlimited */
+    uint32_t max_streams;     /* on a connection of HTTP/2, to UPSTREAM_STREAMS_MAX */
     struct queue_spec queue;
     struct buffer_spec buffer; /* of the routes that have none of their own */
     uint32_t retries; /* of a request whose connection failed before the response; see the manual */

@@ -74,9 +74,11 @@ def test_requests_at_a_time_share_a_connection(start, start_http2_server, connec
     assert all((line["upstream"], line["server_http"]) == (server.url, "2") for line in proxy.log_lines(30))
 
 
-def test_the_streams_that_the_server_grants_are_kept_to(start, start_http2_server, connect):
-    server = start_http2_server(behave=never, settings={SettingsFrame.MAX_CONCURRENT_STREAMS: 2})
-    proxy = start(policy(server))
+@pytest.mark.parametrize("granted, more", [(2, ""), (2, ", max_streams: 50"), (50, ", max_streams: 2")])
+def test_a_connection_has_no_more_streams_than_the_server_grants_and_max_streams(start, start_http2_server, connect,
+                                                                                 granted, more):
+    server = start_http2_server(behave=never, settings={SettingsFrame.MAX_CONCURRENT_STREAMS: granted})
+    proxy = start(policy(server, more=more))
     client = connect(proxy)
     first = client.begin()
     server.wait_for(1).peer.answer(1)  # its SETTINGS have come

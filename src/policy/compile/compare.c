@@ -142,8 +142,8 @@ bool compare_upstreams(const struct upstream_spec *a, const struct upstream_spec
            same_tls(a->tls, b->tls) && same_times(a, b) && same_queue(a, b) &&
            a->retries == b->retries && a->head_bytes_max == b->head_bytes_max &&
            a->n_fields_max == b->n_fields_max && a->reuse_after_head == b->reuse_after_head &&
-           a->hold_slots == b->hold_slots && a->request_trailers == b->request_trailers &&
-           a->protocol == b->protocol;
+           a->max_streams == b->max_streams && a->hold_slots == b->hold_slots &&
+           a->request_trailers == b->request_trailers && a->protocol == b->protocol;
 }
 
 /* --- limits --- */

@@ -170,6 +170,8 @@ static const struct section_field UPSTREAM_FIELDS[] = {
         "how long the share of a server that came back grows"),
     KEY("max_connections", NUMBER(1, 1000000), spec_upstream, values.max_connections, NULL,
         "to each server, all workers together, idle ones too"),
+    KEY("max_streams", NUMBER(1, UPSTREAM_STREAMS_MAX), spec_upstream, values.max_streams, "100",
+        "requests at a time on one connection of HTTP/2, where the server does not grant fewer"),
     KEY("queue", &QUEUE_TYPE, spec_upstream, queue, NULL,
         "requests that wait while max_connections are in use"),
     KEY("buffer", &SECTIONS_BUFFER, spec_upstream, buffer, NULL,

@@ -19,7 +19,6 @@
 #include "proxy/upstream/upstream_server.h"
 
 enum {
-    UPSTREAM_STREAMS_MAX = 100,      /* of a connection at a time */
     UPSTREAM_SHARED_HEAD_MAX = 4096, /* bytes of a head that shares a connection */
     UPSTREAM_SMALL_PIECE_MAX = 1024, /* bytes: servers count smaller ones as abuse (Tomcat) */
     UPSTREAM_OWN_RESTING_MAX = 16,   /* connections to a server of one client each, at rest */

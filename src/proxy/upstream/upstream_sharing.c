@@ -302,8 +302,8 @@ static bool is_acceptable(struct upstream_http2 *http2, const struct upstream_re
 {
     struct upstream *connection = http2->connection;
     const uint32_t granted = connection->server->granted;
-    const size_t most =
-        granted > 0 && granted < UPSTREAM_STREAMS_MAX ? granted : UPSTREAM_STREAMS_MAX;
+    const uint32_t max = connection->server->group->spec->max_streams;
+    const size_t most = granted > 0 && granted < max ? granted : max;
     const bool is_single = http2->is_single || request->is_single;
     if (http2->is_ending || http2->is_full || http2->n_streams >= (is_single ? 1 : most)) {
         return false;

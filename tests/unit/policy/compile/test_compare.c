@@ -240,6 +240,7 @@ static const char *const WORDS[] = {
     "max_headers: 7",
     "reuse_after_head: true",
     "hold_slots: true",
+    "max_streams: 99",
     "request_trailers: true",
     "request_trailers: false",
     "servers: ['https://127.0.0.1:1', 'http://127.0.0.1:2']",
