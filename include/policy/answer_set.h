@@ -38,12 +38,23 @@ static inline bool answer_refuses_body(unsigned status, bool is_cut)
     return status == 413 || (is_cut && (status == 400 || status == 408 || status == 431));
 }
 
+/* Whether a cache, or a filter of ranges, may answer a request with a condition or a Range so by
+ * the head of the handler's answer, while the handler works on. */
+static inline bool answer_is_of_condition(unsigned status)
+{
+    return status == 206 || status == 304 || status == 412 || status == 416;
+}
+
 /* Whether an answer may be of a server or gateway while the handler works on, by its status or by
- * @grpc_status, that of its head (0: none): 8 says there what 413 does. */
-static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status, bool is_cut)
+ * @grpc_status, that of its head (0: none): 8 says there what 413 does. @is_conditional: the
+ * request has a condition or a Range. 206 and 304 are not among them: browsers get them of
+ * handlers. */
+static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status, bool is_cut,
+                                      bool is_conditional)
 {
     const uint16_t status = grpc_answer_status(http_status, grpc_status);
     return answer_is_gateway_error(status) || answer_refuses_body(status, is_cut) ||
+           (is_conditional && (status == 412 || status == 416)) ||
            grpc_status == GRPC_RESOURCE_EXHAUSTED;
 }
 

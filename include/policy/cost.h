@@ -41,11 +41,11 @@ struct cost_spec {
 uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request);
 
 /* Read the cost, 0 to max, from the final response @head of COST_RESPONSE_HEADER. A larger value is
- * max. So is, without a value, an error that a gateway may have made in place of an answer that had
- * one: it lost it, or refuses the body, which @is_cut: not all of the request was sent by then.
- * False: the field is missing, malformed, or occurs with different values; *units is unchanged and
- * the reserved units stay charged. */
+ * max. So is, without a value, an answer that a gateway may have made in place of one that had it:
+ * it lost it, or refuses the body, which @is_cut: not all of the request was sent by then, or it
+ * judges a condition or a Range (@is_conditional). False: the field is missing, malformed, or
+ * occurs with different values; *units is unchanged and the reserved units stay charged. */
 MUST_USE bool cost_of_response(const struct cost_spec *cost, const struct head *head, bool is_cut,
-                               uint32_t *units);
+                               bool is_conditional, uint32_t *units);
 
 #endif /* SLUICE_POLICY_COST_H */

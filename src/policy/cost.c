@@ -76,7 +76,7 @@ uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view
 }
 
 bool cost_of_response(const struct cost_spec *cost, const struct head *head, bool is_cut,
-                      uint32_t *units)
+                      bool is_conditional, uint32_t *units)
 {
     uint64_t reported = 0;
     assert(cost->kind == COST_RESPONSE_HEADER);
@@ -84,7 +84,8 @@ bool cost_of_response(const struct cost_spec *cost, const struct head *head, boo
         *units = (uint32_t)reported;
         return true;
     }
-    if (answer_is_doubtful(head->status, grpc_head_status(head), is_cut)) {
+    if (answer_is_doubtful(head->status, grpc_head_status(head), is_cut, is_conditional) ||
+        (is_conditional && head->status == 304)) {
         *units = cost->max;
         return true;
     }

@@ -253,7 +253,8 @@ static void read_cost(const struct cost_spec *cost, const struct simulation_futu
         memcpy(fields, future->fields, n * sizeof(fields[0]));
     }
     const struct head head = {.status = future->status, .fields = fields, .n_fields = n};
-    outcome->is_cost_reported = cost_of_response(cost, &head, false, &outcome->reported_cost);
+    outcome->is_cost_reported =
+        cost_of_response(cost, &head, false, false, &outcome->reported_cost);
 }
 
 static struct outcome outcome_of(const struct evaluation *evaluation,

@@ -65,6 +65,46 @@ def test_what_breaks_off_may_hold_its_slot(start, start_upstream, sent, beginnin
     until(lambda: free(proxy) == SLOTS, "the slots to come back")
 
 
+MATCH, RANGE = {"If-Match": '"zz"'}, {"Range": "bytes=99999-"}
+FRESH = {"If-None-Match": '"v1"'}
+CONDITIONS = [  # the request's fields, the answer, and whether the slot is held by default, and with hold_slots
+    (MATCH, "412 Precondition Failed", True, True), (RANGE, "416 Range Not Satisfiable", True, True),
+    (FRESH, "304 Not Modified", False, True), (RANGE, "206 Partial Content", False, True),
+    ({}, "412 Precondition Failed", False, False), ({}, "304 Not Modified", False, False),
+    (MATCH, "200 OK", False, False),
+]
+
+
+@pytest.mark.parametrize("hold", [False, True], ids=["default", "hold_slots"])
+@pytest.mark.parametrize("fields, line, by_default, with_hold", CONDITIONS)
+def test_an_answer_that_a_cache_may_have_made_holds_its_slot(
+        start, start_upstream, fields, line, by_default, with_hold, hold):
+    upstream = start_upstream(answer=answer(line))
+    proxy = start(policy(upstream, ", hold_slots: true" if hold else ""))
+    assert proxy.ask(path="/work", fields=fields).status == int(line[:3])
+    assert free(proxy) == SLOTS - (with_hold if hold else by_default)
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+
+
+@pytest.mark.parametrize("fields, line, n_more", [(MATCH, "412 No", 0), (FRESH, "304 Same", 0), ({}, "304 Same", 9)])
+def test_an_answer_that_a_cache_may_have_made_costs_the_most(start, start_upstream, fields, line, n_more):
+    cost = "upstream: api, cost: {from: response.header.x-cost, estimate: 1, max: 10}"
+    proxy = start(policy(start_upstream(answer=answer(line)), rate="10/day").replace("upstream: api", cost))
+    assert proxy.ask(path="/work", fields=fields).status == int(line[:3])
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+    answers = [proxy.ask(path="/work").status for _ in range(10)]
+    assert answers.count(429) == 10 - n_more
+
+
+@pytest.mark.parametrize("limit", [", charge_on: [2xx]", ", refund_on: [4xx]"])
+@pytest.mark.parametrize("fields", [MATCH, {}], ids=["condition", "none"])
+def test_an_answer_that_a_cache_may_have_made_is_not_given_back(start, start_upstream, fields, limit):
+    proxy = start(policy(start_upstream(answer=answer("412 Precondition Failed")), limit=limit, rate="1/day"))
+    assert proxy.ask(path="/work", fields=fields).status == 412
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+    assert proxy.ask(path="/work").status == (429 if fields else 412)
+
+
 @pytest.mark.parametrize("sent, limit, charged", [
     (UPLOAD, ", refund_on: [server_failed]", True), (UPLOAD, ", charge_on: [401]", True),
     (GET, ", refund_on: [server_failed]", False), (GET, ", charge_on: [401]", False)])

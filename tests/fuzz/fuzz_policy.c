@@ -65,7 +65,7 @@ static void read_costs(const struct route *route, const struct request_view *req
     uint32_t settled = 0;
     MUST_HOLD(units >= 1 && units <= cost->max);
     if (cost->kind == COST_RESPONSE_HEADER) {
-        MUST_HOLD(cost_of_response(cost, &response, false, &settled));
+        MUST_HOLD(cost_of_response(cost, &response, false, false, &settled));
         MUST_HOLD(settled == (cost->max < 7 ? cost->max : 7));
     }
     for (size_t i = 0; i < route->n_rules; i++) {

@@ -44,6 +44,7 @@
 #include "http/grpc.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/hop_by_hop.h"
 #include "proxy/meters.h"
 #include "proxy/settlement.h"
 
@@ -57,6 +58,7 @@ struct abandoned_request {
     bool is_cut;     /* the server was not sent all of the request */
     bool is_counted; /* in env->abandoning_clients, as @client */
     struct address client;
+    bool is_conditional;          /* the request has a condition or a Range */
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
     bool holds_slots;             /* hold_slots of the upstream */
@@ -107,8 +109,8 @@ static void settle_cost(struct abandoned_request *abandoned, const struct head *
     }
     outcome.reported_cost = abandoned->cost->max;
     outcome.is_cost_reported =
-        response == NULL ||
-        cost_of_response(abandoned->cost, response, abandoned->is_cut, &outcome.reported_cost);
+        response == NULL || cost_of_response(abandoned->cost, response, abandoned->is_cut,
+                                             abandoned->is_conditional, &outcome.reported_cost);
     settlement_make_costs(&abandoned->admission, &outcome, abandoned->config->store);
     abandoned->cost = NULL;
 }
@@ -199,23 +201,24 @@ static bool read_to_close(struct abandoned_request *abandoned)
 /* Whether the end of @response tells that the handler has ended. It does not where others than the
  * handler may have answered while it works on: a gateway that has lost its answer; or a server or
  * gateway to which the body is too large (a proxy may have sent it all by then), or which was not
- * sent all of it, as Node, hypercorn, nginx and Go's proxy say 400, 408, 413, 502. A handler may
- * answer alike. */
-static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut)
+ * sent all of it, as Node, hypercorn, nginx and Go's proxy say 400, 408, 413, 502; or a cache,
+ * which says 412 or 416 by the handler's head. A handler may answer alike. */
+static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut, bool is_conditional)
 {
-    return !answer_is_doubtful(http_status, grpc_status, is_cut) &&
+    return !answer_is_doubtful(http_status, grpc_status, is_cut, is_conditional) &&
            !(is_cut && grpc_answer_status(http_status, grpc_status) >= 400);
 }
 
 /* Whether @user was answered a HEAD behind which its handler may make a body, or by Apache, which
- * says 500 where it has lost the answer of a program by FastCGI. */
-static bool may_outlive(const struct upstream_user *user)
+ * says 500 where it has lost the answer of a program by FastCGI, or by a cache. */
+static bool may_outlive(const struct upstream_user *user, bool is_conditional)
 {
     const struct head *response = user->response;
     const bool may_have_body = user->is_head_request && response->status != 204 &&
                                response->status != 304 &&
                                (response->content_length > 0 || !response->has_content_length);
-    return may_have_body || response->status == 500;
+    return may_have_body || response->status == 500 ||
+           (is_conditional && answer_is_of_condition(response->status));
 }
 
 /* Ignored: progress in sending the request, the first byte, a head whose body has not begun. */
@@ -254,7 +257,8 @@ static bool on_head(struct upstream_user *user)
 {
     struct abandoned_request *abandoned = abandoned_request_of(user);
     const struct head *response = user->response;
-    if (!tells_end(response->status, grpc_head_status(response), abandoned->is_cut)) {
+    if (!tells_end(response->status, grpc_head_status(response), abandoned->is_cut,
+                   abandoned->is_conditional)) {
         if (response->body != BODY_UNTIL_CLOSE) { /* Node's own; a handler's may say a cost */
             settle_cost(abandoned, response);
         }
@@ -262,7 +266,7 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
-    if (abandoned->holds_slots && may_outlive(user)) {
+    if (abandoned->holds_slots && may_outlive(user, abandoned->is_conditional)) {
         keep_slots(abandoned);
         return false;
     }
@@ -394,10 +398,13 @@ static bool hides_end(const struct exchange *exchange)
                (has_broken_off(exchange) || exchange->upstream->is_lost);
     }
     const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
-    return !tells_end(exchange->response.status, grpc_status, exchange_is_request_cut(exchange)) ||
-           (has_broken_off(exchange) && exchange_is_request_cut(exchange)) ||
+    const bool is_cut = exchange_is_request_cut(exchange);
+    const bool is_conditional = answer_meets_condition(
+        exchange->response.status, &exchange->request, exchange->evaluation.route);
+    return !tells_end(exchange->response.status, grpc_status, is_cut, is_conditional) ||
+           (has_broken_off(exchange) && is_cut) ||
            (holds_slots(exchange) && (is_stream_left(exchange) || has_broken_off(exchange) ||
-                                      may_outlive(&exchange->upstream_user)));
+                                      may_outlive(&exchange->upstream_user, is_conditional)));
 }
 
 /* Whether the client of @exchange has left what a server may go on working on, or has ended its
@@ -474,6 +481,8 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->reads_to_close = upstream->is_refused || upstream_may_go_on(upstream);
     const bool is_head_cut = upstream->stream_ops == NULL && stream_is_blocked(&upstream->stream);
     abandoned->is_cut = exchange_is_request_cut(exchange) || is_head_cut;
+    abandoned->is_conditional =
+        request_has_condition(&exchange->request, exchange->evaluation.route);
     if (abandoned->is_cut && upstream->stream_ops == NULL) {
         stream_shutdown(&upstream->stream); /* the server waits for no more of it */
     }

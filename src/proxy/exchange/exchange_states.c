@@ -24,6 +24,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/hop_by_hop.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
@@ -240,9 +241,11 @@ static bool is_doubtful(const struct exchange *exchange)
     const bool is_cut = exchange_is_request_cut(exchange);
     const uint16_t status =
         exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
+    const bool is_conditional =
+        answer_meets_condition(status, &exchange->request, exchange->evaluation.route);
     return (exchange->end == ANSWER_SERVER_FAILED && is_cut) ||
            answer_is_doubtful(status, exchange->is_grpc_head_error ? exchange->grpc_status : 0,
-                              is_cut);
+                              is_cut, is_conditional);
 }
 
 static struct outcome outcome_of(const struct exchange *exchange)
@@ -342,7 +345,8 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
     return answer_is_gateway_error(status) ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
-/* The handler of a request that holds slots may go on behind an answer to HEAD, or an error. */
+/* The handler of a request that holds slots may go on behind an answer to HEAD or to a condition,
+ * or an error. */
 static void leave_handler(struct exchange *exchange)
 {
     if (exchange->upstream != NULL && abandoned_request_take(exchange)) {
@@ -354,7 +358,7 @@ static void leave_handler(struct exchange *exchange)
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
     if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_head_error ||
-                 exchange->out.status >= 400)) {
+                 exchange->out.status >= 206)) {
         leave_handler(exchange);
     }
     exchange_enter_state(exchange, EXCHANGE_DONE);

@@ -318,8 +318,11 @@ static void take_cost(struct exchange *exchange)
     if (cost->kind != COST_RESPONSE_HEADER) {
         return;
     }
-    exchange->is_cost_reported = cost_of_response(
-        cost, &exchange->response, exchange_is_request_cut(exchange), &exchange->reported_cost);
+    const bool is_conditional = answer_meets_condition(
+        exchange->response.status, &exchange->request, exchange->evaluation.route);
+    exchange->is_cost_reported =
+        cost_of_response(cost, &exchange->response, exchange_is_request_cut(exchange),
+                         is_conditional, &exchange->reported_cost);
     if (exchange->is_cost_reported) {
         settlement_raise(&exchange->admission, exchange->reported_cost, exchange->config->store);
     }

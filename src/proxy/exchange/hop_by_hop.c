@@ -213,6 +213,24 @@ bool trailer_of_request_passes(const struct field *field, const struct head *req
            (route->edits == NULL || !field_edits_drop(&route->edits->request, field));
 }
 
+static bool is_condition(struct span name)
+{
+    return (name.len > 3 && span_equals_ignore_case(span_of(name.data, 3), SPAN("if-"))) ||
+           span_equals_ignore_case(name, SPAN("range"));
+}
+
+bool request_has_condition(const struct head *request, const struct route *route)
+{
+    for (size_t i = 0; i < request->n_fields; i++) {
+        const struct field *field = &request->fields[i];
+        if (!field->hop_by_hop && is_condition(field->name) &&
+            (route->edits == NULL || !field_edits_drop(&route->edits->request, field))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct field *trailers_read(struct span section, struct arena *arena, size_t *n)
 {
     struct field *fields = arena_alloc(arena, TRAILERS_MAX * sizeof(*fields));

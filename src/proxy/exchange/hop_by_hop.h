@@ -12,6 +12,7 @@
 #include "base/span.h"
 #include "base/text.h"
 #include "http/head.h"
+#include "policy/answer_set.h"
 #include "policy/policy.h"
 #include "policy/read_fields.h"
 
@@ -45,6 +46,15 @@ static inline bool field_is_x_forwarded(struct span name)
         i++;
     }
     return i == sizeof(START) - 1;
+}
+
+/* Whether @request has a condition or a Range (If-Match, ...) that @route passes on; and whether an
+ * answer of @status may be a cache's to it, while the handler works on. */
+bool request_has_condition(const struct head *request, const struct route *route);
+static inline bool answer_meets_condition(unsigned status, const struct head *request,
+                                          const struct route *route)
+{
+    return answer_is_of_condition(status) && request_has_condition(request, route);
 }
 
 /* Whether trailers of @request may be passed on to a server of @route's upstream, by HTTP/2. */

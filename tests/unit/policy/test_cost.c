@@ -87,6 +87,7 @@ END_TEST
 
 static uint16_t response_status = 200;
 static bool is_cut = false;
+static bool is_conditional = false;
 
 static bool settle(size_t n_fields, const char *value, uint32_t *units)
 {
@@ -97,7 +98,7 @@ static bool settle(size_t n_fields, const char *value, uint32_t *units)
         {.name = SPAN("x-tokens"), .value = span_of_text(value)},
     };
     const struct head head = {.status = response_status, .fields = fields, .n_fields = n_fields};
-    return cost_of_response(&COST, &head, is_cut, units);
+    return cost_of_response(&COST, &head, is_cut, is_conditional, units);
 }
 
 START_TEST(a_response_says_what_its_request_cost)
@@ -160,6 +161,26 @@ START_TEST(a_refusal_of_the_body_costs_the_most)
 }
 END_TEST
 
+START_TEST(an_answer_to_a_condition_costs_the_most)
+{
+    static const uint16_t STATUSES[] = {304, 412, 416};
+    for (size_t i = 0; i < ARRAY_LEN(STATUSES); i++) {
+        uint32_t units = 77;
+        response_status = STATUSES[i];
+        is_conditional = false;
+        ck_assert(!settle(0, "", &units));
+        is_conditional = true;
+        ck_assert(settle(1, "5", &units));
+        ck_assert_uint_eq(units, 5);
+        ck_assert(settle(0, "", &units));
+        ck_assert_uint_eq(units, 1000);
+    }
+    response_status = 206;
+    uint32_t units = 77;
+    ck_assert(!settle(0, "", &units));
+}
+END_TEST
+
 START_TEST(the_error_of_a_gateway_of_grpc_costs_the_most)
 {
     static const struct cost_spec COST = {
@@ -171,7 +192,7 @@ START_TEST(the_error_of_a_gateway_of_grpc_costs_the_most)
         struct field field = {.name = SPAN("grpc-status"), .value = span_of_text(status)};
         const struct head head = {.status = 200, .fields = &field, .n_fields = 1};
         uint32_t units = 77;
-        ck_assert_int_eq(cost_of_response(&COST, &head, false, &units), IS_MAX[i]);
+        ck_assert_int_eq(cost_of_response(&COST, &head, false, false, &units), IS_MAX[i]);
         ck_assert_uint_eq(units, IS_MAX[i] ? 1000 : 77);
     }
 }
@@ -199,6 +220,7 @@ int main(void)
     tcase_add_test(tcase, a_response_that_does_not_say_it_leaves_the_estimate);
     tcase_add_test(tcase, the_error_of_a_gateway_that_does_not_say_it_costs_the_most);
     tcase_add_test(tcase, a_refusal_of_the_body_costs_the_most);
+    tcase_add_test(tcase, an_answer_to_a_condition_costs_the_most);
     tcase_add_test(tcase, the_error_of_a_gateway_of_grpc_costs_the_most);
     tcase_add_test(tcase, what_the_response_will_say_is_estimated_before);
     suite_add_tcase(suite, tcase);

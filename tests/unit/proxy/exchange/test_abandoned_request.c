@@ -25,6 +25,7 @@
     "routes:\n"                                                                                    \
     "- {match: {path: /tries}, limits: [tries], upstream: api}\n"                                  \
     "- {match: {path: /held}, limits: [slots], upstream: held}\n"                                  \
+    "- {match: {path: /bare}, limits: [slots], upstream: api, request: {remove: [If-Match]}}\n"    \
     "- {match: {path: /}, limits: [slots], upstream: api}\n"
 
 static unsigned n_released(void)
@@ -241,6 +242,42 @@ START_TEST(so_does_one_whose_client_has_left)
 }
 END_TEST
 
+/* Answers that a cache may make by the head of the handler's, and when they hold the slot. */
+static const struct {
+    const char *request, *answer;
+    bool is_held;
+} CONDITIONS[] = {
+    {"GET / HTTP/1.1\r\nIf-Match: \"z\"", "412 No", true},
+    {"GET / HTTP/1.1\r\nif-unmodified-since: x", "412 No", true},
+    {"GET / HTTP/1.1\r\nRange: bytes=9-", "416 No", true},
+    {"GET / HTTP/1.1\r\nAccept: a", "412 No", false},
+    {"GET / HTTP/1.1\r\nIf-None-Match: \"z\"", "304 Same", false},
+    {"GET / HTTP/1.1\r\nRange: bytes=0-0", "206 Part", false},
+    {"GET /held HTTP/1.1\r\nIf-None-Match: \"z\"", "304 Same", true},
+    {"GET /held HTTP/1.1\r\nRange: bytes=0-0", "206 Part", true},
+    {"GET /held HTTP/1.1\r\nAccept: a", "304 Same", false},
+    {"GET /held HTTP/1.1\r\nIf-Match: \"z\"", "200 OK", false},
+    {"GET /bare HTTP/1.1\r\nIf-Match: \"z\"", "412 No", false},
+};
+
+START_TEST(an_answer_to_a_condition_may_leave_a_handler_at_work)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text), "%s\r\nHost: a\r\n\r\n", CONDITIONS[_i].request);
+    fake_client_send_head(&client, text);
+    const int fd = server_accept(&stage);
+    server_read_until(&stage, fd, "\r\n\r\n");
+    (void)snprintf(text, sizeof(text), "HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n",
+                   CONDITIONS[_i].answer);
+    server_send(fd, text);
+    await_end();
+    assert_over(EXCHANGE_DONE);
+    ck_assert_uint_eq(n_abandoned(), CONDITIONS[_i].is_held);
+    ck_assert_uint_eq(n_released(), !CONDITIONS[_i].is_held);
+    close(fd);
+}
+END_TEST
+
 START_TEST(an_error_of_the_handler_frees_the_slot)
 {
     const int fd = begin_get("/");
@@ -451,6 +488,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_gateway_that_lost_the_answer_leaves_a_handler_at_work, 0,
                         ARRAY_LEN(GATEWAYS));
     tcase_add_loop_test(tcase, so_does_one_whose_client_has_left, 0, ARRAY_LEN(GATEWAYS));
+    tcase_add_loop_test(tcase, an_answer_to_a_condition_may_leave_a_handler_at_work, 0,
+                        ARRAY_LEN(CONDITIONS));
     tcase_add_test(tcase, an_error_of_the_handler_frees_the_slot);
     tcase_add_test(tcase, an_error_before_the_body_is_whole_leaves_a_handler_at_work);
     tcase_add_test(tcase, another_answer_before_the_body_is_whole_frees_the_slot);
