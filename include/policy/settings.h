@@ -174,6 +174,7 @@ struct max_section {
     uint32_t streams;         /* of an HTTP/2 connection, at a time */
     uint32_t streams_per_client;      /* of all HTTP/2 connections of a client */
     uint32_t requests_per_connection; /* of HTTP/2 */
+    uint32_t http2_requests;          /* of all HTTP/2 connections, at a time, in the process */
     uint64_t http2_buffer_bytes; /* of request bodies that an HTTP/2 connection may send ahead */
 };
 

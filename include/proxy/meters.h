@@ -138,7 +138,7 @@ struct worker_meters {
     struct latency handshake;         /* from the connection, or the PROXY header, to its end */
     struct counter http2_connections; /* gauge */
     struct counter http2_requests;
-    struct counter http2_refused;                   /* for max.streams_per_client */
+    struct counter http2_refused; /* for max.streams_per_client, max.http2_requests */
     struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
     struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
     struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */

@@ -298,8 +298,10 @@ const struct metric METRICS[] = {
     GAUGE("http2_connections", "HTTP/2 connections from clients that are open.",
           SUM(http2_connections)),
     COUNTER("http2_requests_total", "Requests that came by HTTP/2.", SUM(http2_requests)),
-    COUNTER("http2_refused_total",
-            "Requests by HTTP/2 that were refused for max.streams_per_client.", SUM(http2_refused)),
+    COUNTER(
+        "http2_refused_total",
+        "Requests by HTTP/2 that were refused for max.streams_per_client or max.http2_requests.",
+        SUM(http2_refused)),
     COUNTER("http2_abuse_total",
             "Units of the abuse budgets of HTTP/2 connections that were spent.", SUM(http2_abuse),
             .axes = {&HTTP2_ABUSE}, .is_sparse = true),

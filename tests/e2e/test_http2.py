@@ -1,5 +1,6 @@
 """HTTP/2 to clients: requests and answers as by HTTP/1.1, many at a time on one connection."""
 
+import contextlib
 import signal
 import socket
 import subprocess
@@ -532,6 +533,34 @@ def test_a_client_has_so_many_requests_over_all_its_connections(start, start_ups
         assert upstream.wait_for(6)
     proxy.await_said('msg="too many requests of a client at a time" client=127.0.0.2')
     until(lambda: len(proxy.all_log_lines()) == 6, "one line for each request that began")
+
+
+def test_all_clients_have_so_many_requests_and_one_a_quarter_of_what_is_left(start, start_upstream):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}workers: 2\nmax: {{http2_requests: 10}}\nupstream: {upstream.url}")
+
+    with contextlib.ExitStack() as stack:
+        def come(source):
+            client = stack.enter_context(Http2Client(None, sock=socket.create_connection(
+                proxy.address, timeout=30, source_address=(source, 0))))
+            streams = [client.begin() for _ in range(10)]
+            client.pong()
+            return client, [stream for stream in streams if not client.answer_of(stream).reset]
+
+        clients = [come(f"127.0.0.{i}") for i in range(2, 9)]
+        assert [len(held) for _, held in clients] == [2, 2, 2, 1, 1, 1, 1]
+        late, none = come("127.0.0.9")
+        assert none == []
+        first, held = clients[0]
+        first.reset(held[0])
+
+        def is_taken():
+            stream = late.begin()
+            late.pong()
+            return late.answer_of(stream).reset is None
+
+        until(is_taken, "the place of the request that has ended")
+    proxy.await_said("max.http2_requests")
 
 
 def test_trusted_proxies_have_as_many_requests_as_they_want(start, start_upstream, connect):

@@ -144,6 +144,8 @@ static const struct section_field MAX_FIELDS[] = {
         "requests at a time on all HTTP/2 connections of one address, of IPv6 one /48"),
     KEY("requests_per_connection", NUMBER(1, 1000000000), spec_max, values.requests_per_connection,
         "10000", "requests of an HTTP/2 connection, which then ends in order"),
+    KEY("http2_requests", NUMBER(1, 10000000), spec_max, values.http2_requests, "50000",
+        "requests at a time on all HTTP/2 connections; of a client a quarter of what is left"),
     KEY("http2_buffer", SIZE(KIB(64), KIB(64) * KIB(1)), spec_max, values.http2_buffer_bytes,
         "256KiB",
         "bytes of request bodies that an HTTP/2 connection may send before servers take them, "

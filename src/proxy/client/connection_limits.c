@@ -132,6 +132,7 @@ void connection_limits_init(struct connection_limits *connection_limits)
     client_counts_init(&connection_limits->http2_clients);
     client_counts_init(&connection_limits->handshakes);
     atomic_init(&connection_limits->n_handshakes, 0);
+    atomic_init(&connection_limits->n_http2_requests, 0);
     eviction_init(&connection_limits->eviction);
 }
 

@@ -43,6 +43,7 @@ struct connection_limits {
     struct client_counts http2_clients; /* HTTP/2 connections and requests: client_streams.c */
     struct client_counts handshakes;    /* of TLS, by client: those after the first message */
     atomic_uint n_handshakes;           /* all of them */
+    atomic_uint n_http2_requests;       /* those that http2_clients counts */
     int fd_end; /* a client connection with this descriptor or a higher one is refused */
 };
 
@@ -101,11 +102,11 @@ MUST_USE enum status client_streams_join(struct client_env *clients, const struc
 void client_streams_leave(struct client_env *clients, struct client_count *count);
 
 /* A request of @client begins on a connection with @count. False: the client has as many as it may
- * have, and the refusal is counted and reported. */
+ * have, of its own or of what is left of max.http2_requests; that is counted and reported. */
 MUST_USE bool client_streams_take(struct client_env *clients, const struct address *client,
                                   struct client_count *count);
 
 /* A request that was taken has ended, and holds nothing any more. */
-void client_streams_give(struct client_count *count);
+void client_streams_give(struct client_env *clients, struct client_count *count);
 
 #endif /* SLUICE_PROXY_CLIENT_CONNECTION_LIMITS_H */

@@ -475,7 +475,7 @@ void http2_request_free(struct http2_request *request)
     }
     return_exchange(request);
     if (!list_is_empty(&request->node)) { /* it has begun */
-        client_streams_give(connection->count);
+        client_streams_give(connection->downstream->connection.clients, connection->count);
     }
     exchange_config_release(request->config);
     timeout_disarm(&request->timeout);
