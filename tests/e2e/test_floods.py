@@ -227,10 +227,13 @@ def test_what_many_requests_give_back_at_once_does_not_fill_redis_before_the_dec
         other.send(message.request("POST", "/login", (), None) * 3)
         redis.resume()
         assert [other.read().status for _ in range(3)] == [401, 429, 429]
-    until(lambda: count(proxy, "settlements") == n_requests - 1, "all but what a server has seen to be given back")
+    # As a client leaves, a request of one that is still there may be the next that the server sees.
+    until(lambda: count(proxy, "settlements") == n_requests - len(upstream.requests),
+          "all but what a server has seen to be given back")
+    assert len(upstream.requests) <= n_connections
     assert count(proxy, "settlements_lost") == 0
 
     def charged():
         return sum(struct.unpack("<dd", redis.get(key))[0] for key in redis.keys("sluice:*:api*"))
 
-    until(lambda: charged() == 2, "two rates of one request to stay charged")
+    until(lambda: charged() == 2 * len(upstream.requests), "two rates of each request that it has seen to stay charged")
