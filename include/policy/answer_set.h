@@ -32,10 +32,11 @@ static inline bool answer_is_gateway_error(unsigned status)
 }
 
 /* Whether a server that answers @status refuses the body, which a gateway may do while its
- * application works on what it has got of it. @is_cut: not all of the request was sent. */
+ * application works on what it has got of it. @is_cut: not all of the request was sent. A 408 to
+ * one that was is the server's own time limit for a handler, which works on. */
 static inline bool answer_refuses_body(unsigned status, bool is_cut)
 {
-    return status == 413 || (is_cut && (status == 400 || status == 408 || status == 431));
+    return status == 413 || status == 408 || (is_cut && (status == 400 || status == 431));
 }
 
 /* Whether a cache, or a filter of ranges, may answer a request with a condition or a Range so by

@@ -72,12 +72,13 @@ CONDITIONS = [  # the request's fields, the answer, and whether the slot is held
     (FRESH, "304 Not Modified", False, True), (RANGE, "206 Partial Content", False, True),
     ({}, "412 Precondition Failed", False, False), ({}, "304 Not Modified", False, False),
     (MATCH, "200 OK", False, False),
+    ({}, "408 Request Timeout", True, True), ({}, "400 Bad Request", False, False),  # the server's own time limit
 ]
 
 
 @pytest.mark.parametrize("hold", [False, True], ids=["default", "hold_slots"])
 @pytest.mark.parametrize("fields, line, by_default, with_hold", CONDITIONS)
-def test_an_answer_that_a_cache_may_have_made_holds_its_slot(
+def test_an_answer_that_is_not_of_the_handler_holds_its_slot(
         start, start_upstream, fields, line, by_default, with_hold, hold):
     upstream = start_upstream(answer=answer(line))
     proxy = start(policy(upstream, ", hold_slots: true" if hold else ""))
@@ -97,12 +98,12 @@ def test_an_answer_that_a_cache_may_have_made_costs_the_most(start, start_upstre
 
 
 @pytest.mark.parametrize("limit", [", charge_on: [2xx]", ", refund_on: [4xx]"])
-@pytest.mark.parametrize("fields", [MATCH, {}], ids=["condition", "none"])
-def test_an_answer_that_a_cache_may_have_made_is_not_given_back(start, start_upstream, fields, limit):
-    proxy = start(policy(start_upstream(answer=answer("412 Precondition Failed")), limit=limit, rate="1/day"))
-    assert proxy.ask(path="/work", fields=fields).status == 412
+@pytest.mark.parametrize("fields, status, stays", [(MATCH, 412, True), ({}, 412, False), ({}, 408, True)])
+def test_an_answer_that_is_not_of_the_handler_is_not_given_back(start, start_upstream, fields, status, stays, limit):
+    proxy = start(policy(start_upstream(answer=answer(f"{status} No")), limit=limit, rate="1/day"))
+    assert proxy.ask(path="/work", fields=fields).status == status
     until(lambda: free(proxy) == SLOTS, "the slots to come back")
-    assert proxy.ask(path="/work").status == (429 if fields else 412)
+    assert proxy.ask(path="/work").status == (429 if stays else status)
 
 
 @pytest.mark.parametrize("sent, limit, charged", [

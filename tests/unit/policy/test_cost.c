@@ -154,6 +154,8 @@ START_TEST(a_refusal_of_the_body_costs_the_most)
     response_status = 413;
     ck_assert(settle(0, "", &units));
     ck_assert_uint_eq(units, 1000);
+    response_status = 408;
+    ck_assert(settle(0, "", &units));
     response_status = 400;
     ck_assert(!settle(0, "", &units));
     is_cut = true;
