@@ -456,9 +456,9 @@ static bool was_refused_unread(const struct exchange *exchange)
 }
 
 /* Whether the attempt that ended with @loss says nothing of its server, so that it costs none of
- * the request's retries. One that is suspect, or was one of too many, is sent once more, on a
- * connection of its client's own. */
-static bool is_free(struct upstream_choice *choice, enum upstream_loss loss)
+ * the request's retries. A refusal that may be untrue is free once. One that is suspect, or was one
+ * of too many, is sent once more, on a connection of its client's own. */
+static bool is_free(struct upstream_choice *choice, enum upstream_loss loss, bool is_on_trust)
 {
     switch (loss) {
     case LOSS_SUSPECT:
@@ -466,7 +466,7 @@ static bool is_free(struct upstream_choice *choice, enum upstream_loss loss)
     case LOSS_CROWDED:
         return true;
     case LOSS_DECLINED:
-        return choice->n_declined++ < DECLINES_MAX;
+        return !(is_on_trust && choice->is_on_trust) && choice->n_declined++ < DECLINES_MAX;
     case LOSS_PLAIN:
     case LOSS_SHARED:
     case LOSS_REFUSED:
@@ -513,7 +513,7 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_fail_refused(exchange, REFUSED);
         return;
     }
-    was_kept = was_kept || is_free(choice, loss);
+    was_kept = was_kept || is_free(choice, loss, exchange->upstream->is_on_trust);
     choice->is_alone = choice->is_alone || loss == LOSS_CROWDED;
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries) ||
