@@ -82,6 +82,6 @@ bool http2_stream_is_broken_off(const struct http2_stream *stream);
 bool http2_stream_is_unprocessed(const struct http2_stream *stream);
 
 /* Whether nothing but REFUSED_STREAM says so: the peer takes as many streams as were open. */
-bool http2_stream_is_declined_on_trust(const struct http2_stream *stream);
+bool http2_stream_is_declined_unproven(const struct http2_stream *stream);
 
 #endif /* SLUICE_HTTP2_CLIENT_SESSION_H */

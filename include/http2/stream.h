@@ -24,7 +24,7 @@ struct http2_stream {
     struct http2_stream *below; /* among those of the same hash */
     /* Of the client's side (client_session.h); has_heads: interim ones at least. */
     bool is_answer_to_head, has_heads, has_answer, is_opened, is_unprocessed, has_window;
-    bool is_on_trust;   /* with is_unprocessed: nothing but REFUSED_STREAM says so */
+    bool is_unproven;   /* with is_unprocessed: nothing but REFUSED_STREAM says so */
     bool has_length;    /* the body's length was announced */
     bool is_body_ended; /* the peer's side has ended */
     bool is_head_sent;  /* the head of the answer, not an interim one */

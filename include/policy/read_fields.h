@@ -62,4 +62,19 @@ static inline char read_field_fold(char c)
     return ascii_is_alphanumeric(c) ? ascii_lower(c) : '-';
 }
 
+/* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
+ * servers fold it. */
+static inline bool field_is_x_forwarded(struct span name)
+{
+    static const char START[] = "x-forwarded-";
+    if (name.len < sizeof(START) || read_field_fold(name.data[0]) != START[0]) {
+        return false;
+    }
+    size_t i = 1;
+    while (i < sizeof(START) - 1 && read_field_fold(name.data[i]) == START[i]) {
+        i++;
+    }
+    return i == sizeof(START) - 1;
+}
+
 #endif /* SLUICE_POLICY_READ_FIELDS_H */

@@ -125,9 +125,9 @@ bool http2_stream_is_broken_off(const struct http2_stream *stream)
     return stream->is_reset_by_peer && !http2_stream_is_unprocessed(stream);
 }
 
-bool http2_stream_is_declined_on_trust(const struct http2_stream *stream)
+bool http2_stream_is_declined_unproven(const struct http2_stream *stream)
 {
-    return stream->is_unprocessed && stream->is_on_trust;
+    return stream->is_unprocessed && stream->is_unproven;
 }
 
 bool http2_stream_is_unprocessed(const struct http2_stream *stream)

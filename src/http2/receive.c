@@ -350,7 +350,7 @@ static void on_reset(struct http2_session *session, int32_t id)
     if (stream != NULL) {
         stream->reset_code = read_u32(session->frame.payload);
         /* One too many was sent before the peer's SETTINGS came. */
-        stream->is_on_trust = stream->nth <= session->peer_streams_max;
+        stream->is_unproven = stream->nth <= session->peer_streams_max;
         session_lose_stream(stream, is_refused_at_once(stream));
     } else if (session_is_idle(session, id)) {
         session_fail(session, NGHTTP2_PROTOCOL_ERROR);

@@ -265,8 +265,8 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
         .status = future->status,
         .end = future->end,
         .is_unanswered = future->end == ANSWER_SERVER_FAILED,
-        .is_doubtful = future->end == ANSWER_WHOLE && (answer_is_gateway_error(future->status) ||
-                                                       answer_refuses_body(future->status, false)),
+        .is_doubtful =
+            future->end == ANSWER_WHOLE && answer_is_doubtful(future->status, 0, false, false),
     };
     if (evaluation->status != 0) {
         return (struct outcome){

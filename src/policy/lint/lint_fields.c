@@ -3,6 +3,7 @@
 #include "http/field.h"
 #include "policy/lint/lint.h"
 #include "policy/load/node.h"
+#include "policy/read_fields.h"
 #include "policy/route_index.h"
 #include "policy/route_rules.h"
 
@@ -12,13 +13,11 @@
  * at all. Lists of addresses in keys are left to lint_spoofable_addresses(). */
 static bool is_replaced(struct span name, bool with_lists)
 {
-    const struct span start = SPAN("x-forwarded-");
     const enum field_id id = field_identify(name);
     if (id == FIELD_X_FORWARDED_FOR || id == FIELD_FORWARDED) {
         return with_lists;
     }
-    return id == FIELD_X_REQUEST_ID ||
-           (name.len > start.len && span_equals_ignore_case(span_of(name.data, start.len), start));
+    return id == FIELD_X_REQUEST_ID || field_is_x_forwarded(name);
 }
 
 static void warn_of_replaced(struct lint *lint, const struct node *node, struct span name)
@@ -96,10 +95,10 @@ static const struct route *find_behind(const struct policy *policy, const struct
                                        uint64_t *steps)
 {
     const struct route_index *index = policy->route_index;
+    const struct route_entry *end = index->entries + index->n_entries;
     const struct route_match *match = &policy->routes[entry->route].match;
     const struct cover_part part = {.method = match->n_methods > 0 ? match->methods[0] : SPAN("")};
-    for (const struct route_entry *other = entry + 1;
-         other<index->entries + index->n_entries && * steps> 0; other++, --*steps) {
+    for (const struct route_entry *other = entry + 1; other<end && * steps> 0; other++, --*steps) {
         const struct route *route = &policy->routes[other->route];
         if (other->route != entry->route &&
             route->match.n_fields + route->match.n_parameters == 0 &&

@@ -392,7 +392,7 @@ static bool may_repeat(const struct exchange *exchange)
         (is_unsent && (exchange->upstream_user.keeps_body ||
                        (exchange->request_bytes == 0 && exchange->buffer == NULL)));
     const bool is_safe = exchange->request.is_idempotent ||
-                         (is_unsent && !(upstream->is_on_trust && exchange->choice.is_on_trust));
+                         (is_unsent && !(upstream->is_unproven && exchange->choice.is_unproven));
     return !exchange->has_upstream_answered && is_safe && has_whole_body &&
            !(upstream->is_own_end && upstream->is_old);
 }
@@ -458,7 +458,7 @@ static bool was_refused_unread(const struct exchange *exchange)
 /* Whether the attempt that ended with @loss says nothing of its server, so that it costs none of
  * the request's retries. A refusal that may be untrue is free once. One that is suspect, or was one
  * of too many, is sent once more, on a connection of its client's own. */
-static bool is_free(struct upstream_choice *choice, enum upstream_loss loss, bool is_on_trust)
+static bool is_free(struct upstream_choice *choice, enum upstream_loss loss, bool is_unproven)
 {
     switch (loss) {
     case LOSS_SUSPECT:
@@ -466,7 +466,7 @@ static bool is_free(struct upstream_choice *choice, enum upstream_loss loss, boo
     case LOSS_CROWDED:
         return true;
     case LOSS_DECLINED:
-        return !(is_on_trust && choice->is_on_trust) && choice->n_declined++ < DECLINES_MAX;
+        return !(is_unproven && choice->is_unproven) && choice->n_declined++ < DECLINES_MAX;
     case LOSS_PLAIN:
     case LOSS_SHARED:
     case LOSS_REFUSED:
@@ -513,7 +513,7 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_fail_refused(exchange, REFUSED);
         return;
     }
-    was_kept = was_kept || is_free(choice, loss, exchange->upstream->is_on_trust);
+    was_kept = was_kept || is_free(choice, loss, exchange->upstream->is_unproven);
     choice->is_alone = choice->is_alone || loss == LOSS_CROWDED;
     if (!may_repeat(exchange) ||
         (!was_kept && choice->n_deaths >= exchange->evaluation.route->upstream->retries) ||
@@ -523,7 +523,7 @@ void exchange_on_lost(struct upstream_user *user)
     }
     /* A server that has declined it may take it on another connection. */
     choice->n_deaths += !was_kept;
-    choice->is_on_trust = choice->is_on_trust || exchange->upstream->is_on_trust;
+    choice->is_unproven = choice->is_unproven || exchange->upstream->is_unproven;
     if (was_kept || loss == LOSS_DECLINED || exchange->upstream->is_declined) {
         choice->stale = exchange->server;
         choice->fresh = true;

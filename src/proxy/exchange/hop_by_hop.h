@@ -29,24 +29,7 @@ MUST_USE bool upgrade_write_offer(const struct head *request, const struct route
 MUST_USE bool upgrade_is_taken(const struct head *request, const struct route *route,
                                const struct head *response, struct span *protocol);
 
-/* --- trailers: which may be passed on, and whether a client takes those of its response. Those of
- * a request pass to servers of HTTP/2, and are dropped else (RFC 9110 sections 6.5 and 10.1.4, RFC
- * 9112 section 7.1.2) --- */
-
-/* X-Forwarded-Port, -Prefix, -Server and whatever else only a proxy could say truly, also as
- * servers fold it. */
-static inline bool field_is_x_forwarded(struct span name)
-{
-    static const char START[] = "x-forwarded-";
-    if (name.len < sizeof(START) || read_field_fold(name.data[0]) != START[0]) {
-        return false;
-    }
-    size_t i = 1;
-    while (i < sizeof(START) - 1 && read_field_fold(name.data[i]) == START[i]) {
-        i++;
-    }
-    return i == sizeof(START) - 1;
-}
+/* --- conditions, which a cache in between judges by itself --- */
 
 /* Whether @request has a condition or a Range (If-Match, ...) that @route passes on; and whether an
  * answer of @status may be a cache's to it, while the handler works on. */
@@ -56,6 +39,10 @@ static inline bool answer_meets_condition(unsigned status, const struct head *re
 {
     return answer_is_of_condition(status) && request_has_condition(request, route);
 }
+
+/* --- trailers: which may be passed on, and whether a client takes those of its response. Those of
+ * a request pass to servers of HTTP/2, and are dropped else (RFC 9110 sections 6.5 and 10.1.4, RFC
+ * 9112 section 7.1.2) --- */
 
 /* Whether trailers of @request may be passed on to a server of @route's upstream, by HTTP/2. */
 bool trailers_of_request_pass(const struct head *request, const struct route *route);

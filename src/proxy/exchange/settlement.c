@@ -308,7 +308,7 @@ bool settlement_renew(const struct admission *admission, struct store *store)
             n++;
         }
     }
-    if (can_settle) { /* those that cannot be are lost */
+    if (can_settle) { /* those that the store cannot take are lost */
         store_settle(store, renewals, n);
     }
     return can_settle || n == 0;

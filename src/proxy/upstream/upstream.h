@@ -64,7 +64,7 @@ struct upstream {
     bool has_begun;         /* a stream: the server has given a sign of it */
     bool is_lost;           /* a stream that has ended before its answer: its user is to close it */
     bool is_declined;       /* then: the server says that it did nothing for it */
-    bool is_on_trust;       /* then: by a word that need not be true */
+    bool is_unproven;       /* then: nothing but REFUSED_STREAM says so, which need not be true */
     bool is_reset;          /* then: the server has reset it, and may work on */
     bool is_own_end;        /* then: with its connection, which its client may have ended */
     bool is_old;            /* then: the server has had time to act on the request */

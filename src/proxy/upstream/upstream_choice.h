@@ -21,11 +21,12 @@ struct upstream_choice {
     bool fresh;                              /* use new connections only */
     bool is_alone;                           /* those that are of the client's own */
     struct upstream_server *stale;           /* the server whose idle connection died; NULL: none */
-    bool is_on_trust;     /* a server refused it, and may have begun with it nevertheless */
+    bool is_unproven;     /* a server refused it, and may have begun with it nevertheless */
     unsigned n_addresses; /* failed addresses of the latest server; 0: all or none */
     unsigned n_timeouts;  /* connections that were not made in time */
     unsigned n_deaths;    /* new connections that died before the first byte of the answer */
-    unsigned n_declined;  /* of HTTP/2: those whose server refused it, undone; they are no deaths */
+    unsigned
+        n_declined; /* of HTTP/2: those whose server had not begun with it; they are no deaths */
 };
 
 enum choice_result {

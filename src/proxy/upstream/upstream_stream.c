@@ -645,7 +645,7 @@ void upstream_stream_on_lost(struct upstream_stream *stream)
     }
     stream->upstream.is_lost = true;
     stream->upstream.is_declined = stream->stream.is_unprocessed;
-    stream->upstream.is_on_trust = http2_stream_is_declined_on_trust(&stream->stream);
+    stream->upstream.is_unproven = http2_stream_is_declined_unproven(&stream->stream);
     stream->upstream.is_reset = http2_stream_is_broken_off(&stream->stream);
     user->events->on_lost(user);
 }

@@ -35,7 +35,7 @@ enum upstream_loss {
     LOSS_SUSPECT,  /* the same, and it may have been the cause */
     LOSS_REFUSED,  /* the server ended it for what it says */
     LOSS_CROWDED,  /* the same, or for the others on its connection */
-    LOSS_DECLINED, /* the server refuses it, or ends the connection in order, undone */
+    LOSS_DECLINED, /* the server says that it has not begun with it */
 };
 
 /* The events that a connection reports to its user: the mirror of struct client_ops. After an event

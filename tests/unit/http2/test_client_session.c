@@ -350,8 +350,8 @@ START_TEST(a_refusal_is_judged_by_what_the_server_said_before)
     }
     ck_assert_str_eq(text, "reset 1 by peer unprocessed\nreset 3 by peer unprocessed\n"
                            "reset 5 by peer\nreset 7 by peer\n");
-    ck_assert(http2_stream_is_declined_on_trust(&requests[0].stream));
-    ck_assert(!http2_stream_is_declined_on_trust(&requests[1].stream)); /* one too many */
+    ck_assert(http2_stream_is_declined_unproven(&requests[0].stream));
+    ck_assert(!http2_stream_is_declined_unproven(&requests[1].stream)); /* one too many */
 }
 END_TEST
 
