@@ -25,8 +25,7 @@ struct upstream_choice {
     unsigned n_addresses; /* failed addresses of the latest server; 0: all or none */
     unsigned n_timeouts;  /* connections that were not made in time */
     unsigned n_deaths;    /* new connections that died before the first byte of the answer */
-    unsigned
-        n_declined; /* of HTTP/2: those whose server had not begun with it; they are no deaths */
+    unsigned n_declined;  /* servers of HTTP/2 that had not begun with it; they are no deaths */
 };
 
 enum choice_result {
