@@ -86,4 +86,15 @@ bool span_to_u64(struct span span, uint64_t max, uint64_t *value);
  * form, a surrogate, a value beyond U+10FFFF, or an empty span. */
 size_t utf8_front(struct span span);
 
+/* Sorted sets of texts. */
+
+/* The order of two spans, by length first; for qsort(). */
+int span_compare(const void *a, const void *b);
+
+/* Sort @spans and remove duplicates. Returns how many are left. */
+size_t span_set_sort(struct span *spans, size_t n);
+
+/* The index of @span among the @n sorted @spans, or @n. */
+size_t span_set_find(const struct span *spans, size_t n, struct span span);
+
 #endif /* SLUICE_BASE_SPAN_H */

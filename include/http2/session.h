@@ -25,7 +25,6 @@
 #include "base/compiler.h"
 #include "base/span.h"
 #include "http/head_builder.h"
-#include "http2/abuse.h"
 #include "http2/stream.h"
 
 struct http2_session;

@@ -3,7 +3,9 @@
 #ifndef SLUICE_LIMIT_ALGORITHMS_H
 #define SLUICE_LIMIT_ALGORITHMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/span.h"
 #include "limit/algorithm.h"

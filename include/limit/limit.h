@@ -131,4 +131,30 @@ static inline uint64_t limit_charged_at_us(const struct limit *limit, uint64_t n
 /* @ticks in whole seconds, rounded up. RETRY_NEVER and RETRY_UNKNOWN stay. */
 uint64_t limit_seconds(const struct limit *limit, uint64_t ticks);
 
+/* What a limit admits at most, and which of two limits is the stricter one. */
+
+/* The most units that @limit, a bucket, admits in a time shorter than @us. Saturates. */
+uint64_t bounds_bucket_admits(const struct limit *limit, uint64_t us);
+
+/* Whether @loose allows every request that @strict allows. Both count the same requests at the same
+ * cost; @strict may count more requests, and refunds nothing. May return false although the answer
+ * is yes, if that depends on calendars, on windows that begin with a request, or on rounding. */
+bool bounds_never_binds(const struct limit *loose, const struct limit *strict);
+
+/* Bans that grow: when a limit bans a key, and for how long. */
+
+struct ban_terms {
+    uint32_t after;     /* offences within the period that ban a key; 0: the limit never bans */
+    bool shadow;        /* bans are logged and counted, not set */
+    uint32_t factor;    /* each further ban is so many times longer; at least 1 */
+    uint64_t period_us; /* at least 1 */
+    uint64_t for_ms;    /* of the first ban; at least 1 */
+    uint64_t max_ms;    /* of any ban */
+    uint64_t forget_ms; /* without a ban for so long after the last one: the next is the first */
+};
+
+/* The length of ban number @strike, from 1, of a key: for_ms * factor ^ (strike - 1), at most
+ * max_ms. */
+MUST_USE uint64_t ban_terms_length_ms(const struct ban_terms *terms, uint64_t strike);
+
 #endif /* SLUICE_LIMIT_LIMIT_H */

@@ -23,9 +23,6 @@ struct page_file {
     struct page_body gzip;
 };
 
-/* The file @name; an empty name is that of the page itself. NULL: there is none. */
-MUST_USE const struct page_file *page_find(struct span name);
-
 /* The page of a report up to its data, a JSON text in which each `<` is escaped; and what follows
  * it. */
 extern const struct span page_report_head;
@@ -35,5 +32,17 @@ extern const struct span page_report_tail;
 
 extern const struct page_file PAGE_FILES[];
 extern const size_t N_PAGE_FILES;
+
+/* The file @name; an empty name is that of the page itself. NULL: there is none. */
+MUST_USE static inline const struct page_file *page_find(struct span name)
+{
+    const struct span wanted = name.len > 0 ? name : SPAN("index.html");
+    for (size_t i = 0; i < N_PAGE_FILES; i++) {
+        if (span_equals(PAGE_FILES[i].name, wanted)) {
+            return &PAGE_FILES[i];
+        }
+    }
+    return NULL;
+}
 
 #endif /* SLUICE_PAGE_PAGE_H */

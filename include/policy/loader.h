@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/compiler.h"
 #include "base/diag.h"
@@ -81,5 +82,11 @@ enum description_language {
  * unknown keys, values of a wrong type, and texts of a wrong form. Only the loader checks
  * conditions between keys and references to names. */
 MUST_USE struct json_t *description_of_language(enum description_language language);
+
+/* Any JSON as a tree in YAML, as people write policies. */
+
+/* Write @value: indented lines of "name: value", which loaders of YAML 1.1 and 1.2 read back as it
+ * is. Unprintable bytes are escaped. */
+void yaml_text_write(struct json_t *value, FILE *out);
 
 #endif /* SLUICE_POLICY_LOADER_H */

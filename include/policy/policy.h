@@ -48,7 +48,7 @@ enum segment_kind {
     SEGMENT_REST,    /* **: any number of segments, also none; only at the end */
 };
 
-/* What a captured segment is: see policy/capture_type.h. */
+/* What a captured segment is: see policy/pattern.h. */
 enum capture_type {
     CAPTURE_TEXT, /* any */
     CAPTURE_INT,

@@ -8,14 +8,17 @@
 #include <stdint.h>
 
 #include "base/address.h"
+#include "base/compiler.h"
 #include "base/span.h"
 #include "geo/database.h"
 #include "tls/client_certificate.h"
 
 struct claim_match;
+struct limit_rule;
 struct match_field_index;
 struct parameter_index;
 struct pattern;
+struct route;
 struct route_entry;
 struct route_index;
 struct route_names;
@@ -88,5 +91,29 @@ struct route_match {
     struct connection_match *connection; /* NULL: any */
     struct geo_match *geo;               /* NULL: any */
 };
+
+/* Which limits and checks a request avoids if it matches one route but is served like another. */
+
+/* The first enforced limit of @other that @route does not have, or NULL. */
+MUST_USE const struct limit_rule *route_limits_find_missing(const struct route *route,
+                                                            const struct route *other);
+
+/* Whether all enforced limits of @other apply to @route too, at the same cost or more. */
+MUST_USE bool route_limits_hold(const struct route *route, const struct route *other);
+
+/* Whether an enforced limit of @other is stricter, in some time or for some client, than each limit
+ * of @route that can be compared with it. Unlike !route_limits_hold(), a stricter limit of @route
+ * does for one that it lacks. */
+MUST_USE bool route_limits_are_laxer(const struct route *route, const struct route *other);
+
+/* Whether @other also excepts each client that @rule excepts. */
+MUST_USE bool rule_excepts_no_more(const struct limit_rule *rule, const struct limit_rule *other);
+
+/* Whether @route too asks for the token that @other asks for, and drops the fields of requests that
+ * @other removes or sets. */
+MUST_USE bool route_checks_hold(const struct route *route, const struct route *other);
+
+/* Whether the key of an enforced limit of @route reads the path. */
+MUST_USE bool route_limits_read_path(const struct route *route);
 
 #endif /* SLUICE_POLICY_ROUTE_MATCH_H */

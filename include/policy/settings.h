@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "limit/limit.h"
-#include "policy/geo_section.h"
+#include "policy/files.h"
 #include "tls/tls_server.h"
 
 struct tls_client_config;

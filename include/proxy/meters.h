@@ -23,7 +23,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "policy/policy.h"
-#include "proxy/reload_meters.h"
+#include "proxy/upstream_meters.h"
 #include "store/store.h"
 #include "store/store_meters.h"
 
@@ -69,43 +69,6 @@ struct limit_meters {
     struct heavy_hitters *_Atomic top; /* owned; made at a denial, NULL before */
 };
 
-/* How a request to a server failed. */
-enum meter_failure {
-    METER_UNREACHABLE,
-    METER_UNACCEPTED, /* no connection in time */
-    METER_INSECURE,   /* no TLS with it: a handshake failed, or was not complete in time */
-    METER_UNANSWERED, /* no answer in time */
-    METER_LOST,       /* the connection died before the answer's end */
-    METER_INVALID,    /* an answer that is not HTTP */
-    METER_BAD_GATEWAY,
-    METER_LARGE_HEAD, /* an answer whose head exceeds max_head or max_headers */
-    METER_BAD_VALUE,  /* an answer with a control byte in the value of a field */
-    METER_FAILURES,
-};
-
-struct server_meters {
-    struct counter requests; /* sent */
-    struct counter failures[METER_FAILURES];
-    struct counter outages; /* transitions to down */
-    struct counter connects;
-    struct counter connections;             /* gauge: being made, in use or idle */
-    struct counter idle, http2_connections; /* gauges: those among them that are, that speak it */
-};
-
-/* Why a request that needed a connection did not get one from the queue. */
-enum meter_queue_refusal {
-    METER_QUEUE_FULL,
-    METER_QUEUE_TIMEOUT, /* its time in the queue ran out */
-    METER_QUEUE_REFUSALS,
-};
-
-struct upstream_meters {
-    struct latency response; /* from the choice of a server to its response's head */
-    struct counter retries;
-    struct counter waiting; /* gauge: requests in the queue */
-    struct counter queue_refused[METER_QUEUE_REFUSALS];
-};
-
 /* Number of reasons to refuse a connection: enum connection_limits_refusal. */
 enum { METER_REFUSALS = 6 };
 
@@ -139,7 +102,7 @@ struct worker_meters {
     struct counter http2_connections; /* gauge */
     struct counter http2_requests;
     struct counter http2_refused; /* for max.streams_per_client, max.http2_requests */
-    struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/abuse.h */
+    struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/stream.h */
     struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
     struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */
     struct counter unknown_plans;     /* requests with a plan that their limit does not know */
@@ -159,6 +122,22 @@ struct worker_meters {
     uint32_t n_tops;       /* number of sketches */
     uint32_t sample_after; /* allowed requests until the next lookup */
     uint64_t chance;       /* state of the random generator for sample_after */
+};
+
+/* Results of reloads. One thread writes them. */
+struct reload_meters {
+    struct counter done;
+    struct counter failed;
+    struct counter last_failed; /* 1: the latest reload failed */
+    struct counter loaded_us;   /* when what is in force was loaded, since the epoch */
+};
+
+/* The same, read together. */
+struct reload_counts {
+    uint64_t n_done;
+    uint64_t n_failed;
+    uint64_t is_last_good; /* 1, or 0: of the latest reload that is counted, or of a later one */
+    uint64_t loaded_us;
 };
 
 struct meters {
@@ -185,6 +164,16 @@ MUST_USE enum status meters_enter(struct meters *meters, struct policy *policy);
 /* The meters of worker @i. The first call creates them; they live as long as @meters. NULL: no
  * memory. */
 MUST_USE struct worker_meters *meters_of_worker(struct meters *meters, size_t i);
+
+/* Record that a reload ended at @wall_us since the epoch. @is_done: a new policy is in force. */
+void meters_note_reload(struct meters *meters, bool is_done, uint64_t wall_us);
+
+/* The counts of reloads and their outcome. Any thread. */
+struct reload_counts meters_count_reloads(const struct meters *meters);
+
+/* The same of the file of tenants. @is_done: its tenants are in force. */
+void meters_note_tenants_file(struct meters *meters, bool is_done, uint64_t wall_us);
+struct reload_counts meters_count_tenants_files(const struct meters *meters);
 
 /* For readers: the meters of worker @i < WORKERS_MAX, or NULL where there are none. */
 static inline const struct worker_meters *meters_snapshot(const struct meters *meters, size_t i)

@@ -9,12 +9,15 @@
 #define SLUICE_PROXY_REQUEST_EVALUATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/address.h"
+#include "base/compiler.h"
 #include "base/memory.h"
 #include "base/span.h"
 #include "geo/cache.h"
+#include "http/field.h"
 #include "http/head.h"
 #include "http/target.h"
 #include "policy/jwt_provider.h"
@@ -125,5 +128,16 @@ struct evaluation {
 enum evaluation_result request_evaluate(const struct evaluation_context *context,
                                         const struct head *head, const struct address *peer,
                                         struct evaluation *evaluation);
+
+/* The response fields that report the limits, in the form that the policy chooses. */
+
+enum { RATELIMIT_FIELDS_MAX = 5 };
+
+/* Fill @fields, an array of RATELIMIT_FIELDS_MAX, with the report on @admission, which was decided
+ * under @route. Returns the number of fields. Values live in @arena; without memory they are
+ * empty. */
+MUST_USE size_t ratelimit_fields_make(const struct admission *admission, const struct route *route,
+                                      enum headers_style style, struct arena *arena,
+                                      struct field *fields);
 
 #endif /* SLUICE_PROXY_REQUEST_EVALUATE_H */

@@ -11,9 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address.h"
+#include "base/span.h"
+#include "base/text.h"
 #include "policy/answer_set.h"
 #include "policy/policy.h"
 #include "proxy/admission.h"
+#include "store/ban_growth.h"
+#include "store/bans.h"
 #include "store/store.h"
 
 /* How a request ended. */
@@ -76,5 +81,30 @@ MUST_USE bool settlement_awaits_cost(const struct admission *admission);
 /* Renew the leases of @admission's slots, if it has any: the response is still running. False: no
  * renewal can be sent now; try again later. */
 bool settlement_renew(const struct admission *admission, struct store *store);
+
+/* Offences of a request: denials and charged answers that limits ban keys for. It does no I/O and
+ * reads no clock, so that the proxy and the simulation share it. */
+
+struct ban_offences {
+    const struct policy *policy;  /* borrowed */
+    struct bans *bans;            /* borrowed */
+    const struct address *client; /* of the request, as in its view */
+    uint64_t now_us;              /* monotonic */
+    /* An offence of @key of @rule was counted, with @result. */
+    void (*on_offence)(void *context, const struct limit_rule *rule, struct span key,
+                       enum offence_result result);
+    void *context;
+};
+
+/* The request of @admission, which has charges, is over with @outcome: count the offences of its
+ * keys, or note that they are served. Requests without a decision and those that a ban refused say
+ * nothing. */
+void ban_offences_note(const struct ban_offences *offences, const struct admission *admission,
+                       const struct outcome *outcome);
+
+/* Fill in @growth for a ban of @key by @rule: terms, prefix, limit, identity, hash and the reason,
+ * which is written to @reason. All is borrowed. */
+void ban_offences_describe(const struct policy *policy, const struct limit_rule *rule,
+                           struct span key, struct text *reason, struct ban_growth *growth);
 
 #endif /* SLUICE_PROXY_SETTLEMENT_H */

@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "limit/ban_terms.h"
+#include "limit/limit.h"
 #include "store/bans.h"
 #include "store/operation.h"
 

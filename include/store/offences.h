@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/span.h"
 #include "base/status.h"
-#include "limit/ban_terms.h"
+#include "limit/limit.h"
 
 enum {
     OFFENCE_KEYS = 16384,

@@ -47,7 +47,7 @@ struct tls_client {
     const struct tls_lineage *lineage;            /* of config; NULL: config is the one in force */
     const struct client_certificate *certificate; /* NULL: it sent none */
     int64_t certificate_end_s; /* Unix time from which that or one above it has expired */
-    struct span ja4; /* of its first message; len 0: not computed, or none: see tls/ja4.h */
+    struct span ja4; /* of its first message; len 0: not computed, or none: see client_hello.h */
 };
 
 /* NULL: no memory. */

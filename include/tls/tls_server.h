@@ -82,7 +82,7 @@ struct tls_server_config {
     enum tls_tickets tickets;
     struct ticket_chain *chain;    /* borrowed, of TLS_TICKETS_PROCESS */
     struct ticket_secrets secrets; /* of TLS_TICKETS_SHARED */
-    bool computes_ja4;             /* of the clients: see ja4.h */
+    bool computes_ja4;             /* of the clients: see client_hello.h */
     unsigned alpn;                 /* ALPN_HTTP_1_1 and ALPN_H2: what the listener speaks */
 };
 

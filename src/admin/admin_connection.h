@@ -9,8 +9,6 @@
 #include <stdint.h>
 
 #include "admin/access.h"
-#include "admin/answer_head.h"
-#include "admin/body_reader.h"
 #include "admin/internal.h"
 #include "admin/request.h"
 #include "admin/resources.h"

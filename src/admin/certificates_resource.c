@@ -1,7 +1,6 @@
 /* GET /v1/certificates: what is shown to clients and operators that speak TLS, and until when it is
  * good; and the same as a metric. */
 
-#include "admin/describe.h"
 #include "admin/metrics.h"
 #include "admin/request.h"
 #include "admin/resources.h"

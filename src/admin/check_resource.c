@@ -7,13 +7,9 @@
 #include <string.h>
 
 #include "admin/child.h"
-#include "admin/child_answer.h"
-#include "admin/child_arguments.h"
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "policy/loader.h"
-#include "policy/yaml_text.h"
 
 enum {
     OUTPUT_BYTES_MAX = 8 * 1024 * 1024,

@@ -1,12 +1,12 @@
-#include "admin/child_answer.h"
+#include "admin/child.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
+#include "admin/resources.h"
 #include "policy/loader.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "admin/child_arguments.h"
+#include "admin/child.h"
 
 #include <stdlib.h>
 #include <string.h>

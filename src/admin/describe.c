@@ -1,4 +1,4 @@
-#include "admin/describe.h"
+#include "admin/resources.h"
 
 #include "admin/request.h"
 #include "base/clock.h"

@@ -2,8 +2,6 @@
  * child process says it: it takes as long as loading the policy. */
 
 #include "admin/child.h"
-#include "admin/child_answer.h"
-#include "admin/child_arguments.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 

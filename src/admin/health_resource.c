@@ -11,10 +11,9 @@
  *
  * GET /v1/upstreams: the servers, and how they are doing. */
 
-#include "admin/describe.h"
 #include "admin/internal.h"
+#include "admin/metrics.h"
 #include "admin/resources.h"
-#include "admin/store_counts.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "proxy/meters.h"

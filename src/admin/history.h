@@ -15,6 +15,7 @@
 #include "admin/busiest.h"
 #include "base/compiler.h"
 #include "base/counter.h"
+#include "base/span.h"
 #include "base/status.h"
 
 enum history_value {
@@ -120,5 +121,22 @@ const struct history_step *history_step(const struct history_ring *ring, size_t 
 
 /* When the latest complete step of @ring ended; us, monotonic. */
 uint64_t history_end_us(const struct history_ring *ring);
+
+/* The history as the text of GET /v1/history. */
+
+struct name_directory;
+
+struct history_text_sources {
+    const struct history *history;
+    const struct name_directory *routes; /* names by number */
+    const struct name_directory *limits;
+    struct span now;      /* JSON: a line of /v1/live */
+    uint64_t now_us;      /* monotonic */
+    uint64_t now_wall_us; /* since the epoch */
+};
+
+/* JSON with its line end, of malloc. Where all lines have counted for an hour it has 125,000
+ * numbers, which take a millisecond. NULL: no memory. */
+MUST_USE char *history_text_write(const struct history_text_sources *sources, size_t *bytes);
 
 #endif /* SLUICE_ADMIN_HISTORY_H */

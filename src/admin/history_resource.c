@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "admin/history.h"
-#include "admin/history_text.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* The text is written at once, without a tree of JSON values: there are too many numbers. */
 
-#include "admin/history_text.h"
+#include "admin/history.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"

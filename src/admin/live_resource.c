@@ -2,10 +2,9 @@
 
 #include <stdlib.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
+#include "admin/metrics.h"
 #include "admin/resources.h"
-#include "admin/store_counts.h"
 #include "base/clock.h"
 #include "proxy/meters.h"
 #include "proxy/reload_requests.h"

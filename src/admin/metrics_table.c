@@ -3,7 +3,7 @@
 #include "admin/metrics.h"
 #include "base/clock.h"
 #include "base/log_output.h"
-#include "http2/abuse.h"
+#include "http2/stream.h"
 #include "proxy/upstream_report.h"
 #include "store/ban_growth.h"
 #include "store/bans.h"

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "admin/describe.h"
 #include "admin/resources.h"
 #include "policy/loader.h"
 

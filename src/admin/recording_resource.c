@@ -3,7 +3,6 @@
 
 #include "proxy/recording.h"
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "proxy/reload_requests.h"

@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "admin/child.h"
-#include "admin/child_answer.h"
-#include "admin/child_arguments.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"

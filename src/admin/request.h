@@ -18,6 +18,8 @@
 
 #include "base/compiler.h"
 #include "base/span.h"
+#include "http/chunked.h"
+#include "http/head.h"
 #include "policy/policy.h"
 
 enum {
@@ -120,5 +122,46 @@ MUST_USE char *json_dump_line(json_t *json, size_t flags, size_t *bytes);
 
 /* @span as a JSON string; invalid UTF-8 becomes U+FFFD. NULL: no memory. */
 json_t *json_of_span(struct span span);
+
+/* The head of an answer of the admin API. */
+
+enum { ANSWER_HEAD_BYTES = 1024 };
+
+/* What the connection says of it. */
+struct answer_head {
+    bool keep_alive;
+    uint8_t minor; /* of the request's version: HTTP/1.MINOR */
+};
+
+/* Write the head of the answer in @request to @buffer, of ANSWER_HEAD_BYTES. */
+struct span answer_head_write(const struct admin_request *request, const struct answer_head *answer,
+                              char *buffer);
+
+/* The content that follows the head; of a stream, its first line. */
+struct span answer_content_of(const struct admin_request *request);
+
+/* Keep what @head says of the form of the answer. */
+void request_keep_preferences(struct admin_request *request, const struct head *head);
+
+/* The body of one request to the admin API: its framing and its bound. */
+
+struct body_reader {
+    enum body_kind kind;
+    uint64_t left; /* BODY_LENGTH */
+    struct chunked_decoder decoder;
+    uint64_t bytes;     /* of content, so far */
+    uint64_t bytes_max; /* of content */
+};
+
+/* Begin the body of @head. False: it is known to be longer than @bytes_max. */
+MUST_USE bool body_reader_begin(struct body_reader *reader, const struct head *head,
+                                uint64_t bytes_max);
+
+/* Read the content of @data, in place. *content is within it; *consumed bytes of it were used, all
+ * unless the body ended. PARSE_DONE: the body has ended. PARSE_PARTIAL: more is needed. PARSE_BAD:
+ * see *error; 413 where there is more than bytes_max. */
+MUST_USE enum parse_result body_reader_take(struct body_reader *reader, struct span data,
+                                            struct span *content, size_t *consumed,
+                                            struct http_error *error);
 
 #endif /* SLUICE_ADMIN_REQUEST_H */

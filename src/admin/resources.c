@@ -1,9 +1,13 @@
 #include "admin/resources.h"
 
+#include <jansson.h>
+
 #include "admin/internal.h"
+#include "admin/request.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "http/octet.h"
+#include "page/page.h"
 
 const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/", ADMIN_READS, index_handle, "this list"},
@@ -199,4 +203,21 @@ void index_handle(struct admin_request *request)
     answer_json(request, 200,
                 json_pack("{ss, ss, so}", "name", "sluice", "version",
                           request->admin->options.version, "resources", list));
+}
+
+/* The files of the page hold nothing secret, so they need no token; what they show does. */
+void page_handle(struct admin_request *request)
+{
+    const struct page_file *file = page_find(request->captures[0]);
+    if (file == NULL) {
+        answer_problem(request, 404, "the page has no such file");
+    } else {
+        answer_page(request, file);
+    }
+}
+
+void access_handle(struct admin_request *request)
+{
+    answer_json(request, 200,
+                json_pack("{ss, sb}", "by", request->by, "may_change", (int)request->may_change));
 }

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/resources.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-#include "admin/store_counts.h"
+#include "admin/metrics.h"
 
 #include "base/counter.h"
 #include "base/limits.h"

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/key_resource.h"
 #include "admin/resources.h"

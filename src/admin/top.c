@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin/describe.h"
 #include "admin/internal.h"
 #include "admin/metrics.h"
 #include "admin/resources.h"

@@ -10,7 +10,6 @@
 #include "base/diag.h"
 #include "policy/loader.h"
 #include "policy/warning.h"
-#include "policy/yaml_text.h"
 
 struct options {
     bool is_strict;

@@ -1,5 +1,8 @@
 #include "base/span.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/compiler.h"
 
 bool span_equals_ignore_case(struct span a, struct span b)
@@ -149,4 +152,34 @@ size_t utf8_front(struct span span)
         }
     }
     return 0;
+}
+
+int span_compare(const void *a, const void *b)
+{
+    const struct span *one = a;
+    const struct span *other = b;
+    if (one->len != other->len) {
+        return one->len < other->len ? -1 : 1;
+    }
+    return one->len > 0 ? memcmp(one->data, other->data, one->len) : 0;
+}
+
+size_t span_set_sort(struct span *spans, size_t n)
+{
+    size_t n_left = 0;
+    if (n > 0) {
+        qsort(spans, n, sizeof(*spans), span_compare);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (n_left == 0 || !span_equals(spans[n_left - 1], spans[i])) {
+            spans[n_left++] = spans[i];
+        }
+    }
+    return n_left;
+}
+
+size_t span_set_find(const struct span *spans, size_t n, struct span span)
+{
+    const struct span *found = n > 0 ? bsearch(&span, spans, n, sizeof(span), span_compare) : NULL;
+    return found != NULL ? (size_t)(found - spans) : n;
 }

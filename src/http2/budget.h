@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "http2/abuse.h"
+#include "http2/stream.h"
 
 enum {
     BUDGET_UNITS = 200,

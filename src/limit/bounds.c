@@ -9,10 +9,9 @@
  *   a window denies nothing while at most N units are admitted in the time that it covers
  *   a bucket denies nothing while each T admits at most B + N * (T - tick) / P units */
 
-#include "limit/bounds.h"
-
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
+#include "limit/limit.h"
 
 /* The product of units and a time can exceed 64 bits. */
 __extension__ typedef unsigned __int128 wide;

@@ -188,3 +188,18 @@ uint64_t limit_seconds(const struct limit *limit, uint64_t ticks)
 {
     return ticks >= RETRY_UNKNOWN ? ticks : divide_up(ticks, limit->params.ticks_per_s);
 }
+
+uint64_t ban_terms_length_ms(const struct ban_terms *terms, uint64_t strike)
+{
+    uint64_t length_ms = terms->for_ms;
+    if (terms->factor <= 1) {
+        return length_ms < terms->max_ms ? length_ms : terms->max_ms;
+    }
+    for (uint64_t i = 1; i < strike && length_ms < terms->max_ms; i++) {
+        if (length_ms > terms->max_ms / terms->factor) {
+            return terms->max_ms;
+        }
+        length_ms *= terms->factor;
+    }
+    return length_ms < terms->max_ms ? length_ms : terms->max_ms;
+}

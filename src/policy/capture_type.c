@@ -1,4 +1,4 @@
-#include "policy/capture_type.h"
+#include "policy/pattern.h"
 
 enum {
     INT_DIGITS_MAX = 19, /* of a signed number of 64 bits */

@@ -1,4 +1,4 @@
-#include "policy/geohash.h"
+#include "policy/key_sources.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -7,11 +7,11 @@
 #include "base/hash.h"
 #include "http/field.h"
 #include "http/octet.h"
-#include "policy/geohash.h"
 #include "policy/key.h"
+#include "policy/key_sources.h"
 #include "policy/key_values.h"
+#include "policy/limit_rule.h"
 #include "policy/load/node.h"
-#include "policy/plan_numbers.h"
 #include "policy/policy.h"
 
 enum { HASH_DIGITS = 2 * HASH_IDENTITY_BYTES };

@@ -2,11 +2,10 @@
 
 #include "http/grpc.h"
 #include "http/octet.h"
-#include "http/signed_value.h"
 #include "http/target.h"
 #include "http/values.h"
 #include "jwt/token.h"
-#include "policy/geohash.h"
+#include "policy/key_sources.h"
 #include "tls/client_certificate.h"
 
 enum {

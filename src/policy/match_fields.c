@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "base/span.h"
 #include "policy/policy.h"
-#include "policy/span_set.h"
 
 enum { NAME_BYTES = 256 }; /* no condition has a longer one: see compile_match.c */
 

@@ -1,8 +1,8 @@
-#include "policy/named_values.h"
+#include "policy/key_values.h"
 
 #include <string.h>
 
-#include "http/signed_value.h"
+#include "http/values.h"
 
 /* --- one value --- */
 

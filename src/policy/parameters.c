@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/span.h"
 #include "http/values.h"
 #include "policy/folded_names.h"
 #include "policy/policy.h"
-#include "policy/span_set.h"
 
 enum {
     /* A longer value, encoded, equals none of a policy. */

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "policy/capture_type.h"
 #include "policy/load/node.h"
 
 static bool is_capture_name(struct span name)

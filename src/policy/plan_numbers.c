@@ -3,7 +3,7 @@
  *
  * Failures: it is not what the loader would take as a plan of the limit; there is no more room. */
 
-#include "policy/plan_numbers.h"
+#include "policy/limit_rule.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "policy/policy.h"
 #include "policy/units.h"
 
 enum { N_SLOTS = 2 * NUMBERED_PLANS_MAX };

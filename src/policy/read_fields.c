@@ -1,8 +1,8 @@
 #include "policy/read_fields.h"
 
+#include "base/span.h"
 #include "http/grpc.h"
 #include "http/values.h"
-#include "policy/span_set.h"
 
 static int order_of_sizes(size_t a, size_t b)
 {

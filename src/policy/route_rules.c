@@ -1,7 +1,8 @@
-#include "policy/route_rules.h"
+#include "policy/route_match.h"
 
 #include "http/method.h"
-#include "limit/bounds.h"
+#include "limit/limit.h"
+#include "policy/policy.h"
 
 enum { IPV6_BITS = 128 };
 

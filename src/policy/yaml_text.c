@@ -1,4 +1,4 @@
-#include "policy/yaml_text.h"
+#include "policy/loader.h"
 
 #include <jansson.h>
 

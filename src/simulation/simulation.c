@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "policy/cost.h"
-#include "proxy/ban_offences.h"
 #include "proxy/request_evaluate.h"
 #include "proxy/settlement.h"
 #include "simulation/inflight_heap.h"

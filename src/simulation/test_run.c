@@ -18,7 +18,7 @@
 #include "policy/test_file.h"
 #include "policy/units.h"
 #include "proxy/admission.h"
-#include "proxy/ratelimit_fields.h"
+#include "proxy/request_evaluate.h"
 #include "simulation/simulation.h"
 
 /* --- the properties of an answer, next to the expected ones --- */

@@ -1,4 +1,4 @@
-#include "tls/ja4.h"
+#include "tls/client_hello.h"
 
 #include <openssl/evp.h>
 #include <stdint.h>

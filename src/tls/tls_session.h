@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "net/loop.h"
 #include "net/stream.h"
-#include "tls/ja4.h"
+#include "tls/client_hello.h"
 #include "tls/tls_client.h"
 #include "tls/tls_stream.h"
 

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "fuzz/must_hold.h"
 #include "tls/client_hello.h"
-#include "tls/ja4.h"
 
 /* In memory of its own size, so that a byte beyond it is seen to be touched. */
 static bool fingerprint(struct span message, char ja4[JA4_BYTES])

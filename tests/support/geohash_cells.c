@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policy/geohash.h"
+#include "policy/key_sources.h"
 
 int main(void)
 {

@@ -7,7 +7,6 @@
 
 #include "policy/compare.h"
 #include "policy/loader.h"
-#include "policy/yaml_text.h"
 
 static const char *(*lookup_others)(const char *name);
 static const char *redacted; /* what all secrets are that are not printed */

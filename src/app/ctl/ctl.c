@@ -9,7 +9,7 @@
 #include "app/ctl/ctl_print.h"
 #include "base/compiler.h"
 #include "base/text.h"
-#include "policy/yaml_text.h"
+#include "policy/loader.h"
 
 enum {
     TARGET_BYTES_MAX_ENCODED = 12 * 1024,

@@ -1,4 +1,4 @@
-#include "app/replay/policy_change.h"
+#include "app/replay/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "app/command.h"
-#include "app/replay/policy_change.h"
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 #include "base/clock.h"
 #include "http/target.h"
 #include "policy/units.h"

@@ -1,7 +1,7 @@
 /* Builds the report as a JSON tree. Counts are integers, times are RFC 3339. If memory is short for
  * any part, there is no tree. */
 
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

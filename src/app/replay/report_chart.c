@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 
 enum {
     WIDTH = 80, /* of what is no terminal */

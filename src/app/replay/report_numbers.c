@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 #include "base/clock.h"
 
 enum { US_PER_S = 1000000 };

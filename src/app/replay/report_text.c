@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 
 enum { NAME_WIDTH = 28 };
 

@@ -1,4 +1,4 @@
-#include "app/serve/policy_changes.h"
+#include "app/serve/reload.h"
 
 #include <stdio.h>
 #include <stdlib.h>

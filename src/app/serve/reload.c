@@ -12,7 +12,6 @@
 
 #include "admin/admin.h"
 #include "app/command.h"
-#include "app/serve/policy_changes.h"
 #include "base/clock.h"
 #include "base/diag.h"
 #include "base/log.h"

@@ -1,5 +1,4 @@
 #include "policy/compile/compile.h"
-#include "policy/compile/compile_bans.h"
 
 #include <string.h>
 

@@ -64,6 +64,8 @@ void compile_fingerprints(struct compiler *compiler);
 /* Whose tokens count; before what reads claims. */
 void compile_jwt(struct compiler *compiler);
 void compile_limits(struct compiler *compiler);
+/* The bans that limits set; after them. */
+void compile_bans(struct compiler *compiler);
 /* The plans of all rules, behind their limits. */
 void compile_plans(struct compiler *compiler);
 /* Set key_number of all rules: equal for rules with the same key and `missing`. */

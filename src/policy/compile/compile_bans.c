@@ -1,5 +1,3 @@
-#include "policy/compile/compile_bans.h"
-
 #include "limit/algorithms.h"
 #include "policy/compile/compile.h"
 #include "policy/key_sources.h"

@@ -3,10 +3,9 @@
 
 #include <string.h>
 
+#include "base/span.h"
 #include "policy/compile/compile.h"
 #include "policy/key_values.h"
-#include "policy/named_values.h"
-#include "policy/span_set.h"
 
 static bool is_cookie_term(const struct key_term *term)
 {

@@ -311,7 +311,7 @@ bool compile_is_expanded(const struct compiler *compiler, const struct limit_rul
     return expanded;
 }
 
-/* The room that numbers of tenants need behind all limits: see plan_numbers.h. */
+/* The room that numbers of tenants need behind all limits: see limit_rule.h. */
 static size_t count_numbered(const struct spec_limit *specs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -3,8 +3,8 @@
  * the periods of its rule, and all of them the same tick. */
 
 #include "policy/compile/compile.h"
+#include "policy/limit_rule.h"
 #include "policy/load/node.h"
-#include "policy/plan_numbers.h"
 
 /* The number of the rule's rate with the period of @rate; n_items: none. */
 static size_t find_period(const struct spec_limit *spec, const struct spec_rate *rate)

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
+#include "base/span.h"
 #include "http/grpc.h"
 #include "http/values.h"
 #include "policy/compile/compile.h"
 #include "policy/read_fields.h"
-#include "policy/span_set.h"
 
 /* The names found so far. Without items they are only counted. */
 struct collection {

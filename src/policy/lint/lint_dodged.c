@@ -8,7 +8,7 @@
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/route_index.h"
-#include "policy/route_rules.h"
+#include "policy/route_match.h"
 
 enum {
     SPELLINGS_BYTES = 512,

@@ -5,7 +5,7 @@
 #include "policy/load/node.h"
 #include "policy/read_fields.h"
 #include "policy/route_index.h"
-#include "policy/route_rules.h"
+#include "policy/route_match.h"
 
 /* --- fields that are replaced --- */
 

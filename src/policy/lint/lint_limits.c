@@ -4,10 +4,10 @@
  * A limit can never deny if on each of its routes another limit judges the same requests by the
  * same key at the same cost and admits no more: see bounds_never_binds(). */
 
-#include "limit/bounds.h"
+#include "limit/limit.h"
 #include "policy/compare.h"
 #include "policy/lint/lint.h"
-#include "policy/route_rules.h"
+#include "policy/route_match.h"
 
 /* The rules that share all routes of a rule. */
 struct companions {

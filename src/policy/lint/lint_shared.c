@@ -1,7 +1,6 @@
 /* Finds limits by keys that clients share, of which one client can take everything without being
  * stopped by a limit of its own. */
 
-#include "limit/bounds.h"
 #include "limit/limit.h"
 #include "policy/key.h"
 #include "policy/lint/lint.h"

@@ -8,7 +8,7 @@
 #include "jwt/token.h"
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
-#include "policy/geohash.h"
+#include "policy/key_sources.h"
 #include "policy/load/node.h"
 #include "policy/load/spec.h"
 

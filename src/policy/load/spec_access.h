@@ -1,4 +1,5 @@
-/* What a policy file says of tokens and of pages of other origins; part of spec.h. */
+/* What a policy file says of tokens, pages of other origins, bans and where clients are; part of
+ * spec.h. */
 
 #ifndef SLUICE_POLICY_LOAD_SPEC_ACCESS_H
 #define SLUICE_POLICY_LOAD_SPEC_ACCESS_H
@@ -6,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "geo/database.h"
 #include "policy/load/section.h"
+#include "policy/units.h"
 
 /* An entry of `jwt`. */
 struct spec_jwt {
@@ -44,5 +47,38 @@ struct spec_cors {
 /* An entry of `jwt`, and `jwt` of a route. */
 extern const struct value_type SECTIONS_JWT;
 extern const struct value_type SECTIONS_ROUTE_JWT;
+
+/* --- bans --- */
+
+/* A rate that has a period. */
+struct spec_period_rate {
+    const struct node *node; /* NULL: it could not be read */
+    struct rate rate;
+};
+
+struct spec_ban {
+    struct section_position position;
+    struct spec_period_rate after;
+    uint64_t for_us, max_us, forget_us;
+    uint32_t factor;
+    bool shadow;
+};
+
+/* --- where clients are --- */
+
+struct spec_country {
+    const struct node *node;
+    char letters[GEO_COUNTRY_BYTES];
+};
+
+struct spec_asn {
+    const struct node *node;
+    uint32_t number;
+};
+
+struct spec_geo {
+    struct section_position position;
+    struct section_items databases; /* struct spec_text */
+};
 
 #endif /* SLUICE_POLICY_LOAD_SPEC_ACCESS_H */

@@ -8,8 +8,7 @@
 
 #include "policy/load/endpoint.h"
 #include "policy/load/section.h"
-#include "policy/load/spec_ban.h"
-#include "policy/load/spec_geo.h"
+#include "policy/load/spec_access.h"
 #include "policy/load/spec_tls.h"
 #include "policy/policy.h"
 #include "policy/units.h"

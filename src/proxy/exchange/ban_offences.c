@@ -1,4 +1,4 @@
-#include "proxy/ban_offences.h"
+#include "proxy/settlement.h"
 
 #include "policy/key.h"
 #include "policy/units.h"

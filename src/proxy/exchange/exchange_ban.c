@@ -7,8 +7,6 @@
  * Failures, logged once a minute each, and counted: too many bans in a minute, a limit that would
  * ban too many of those it serves, a ban that cannot be set. The denials go on. */
 
-#include "proxy/exchange/exchange_ban.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +16,10 @@
 #include "base/text.h"
 #include "policy/key.h"
 #include "policy/units.h"
-#include "proxy/ban_offences.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/meters.h"
+#include "proxy/settlement.h"
 #include "store/ban_growth.h"
 
 static const char MODULE[] = "proxy.ban";

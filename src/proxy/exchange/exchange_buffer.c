@@ -24,7 +24,6 @@
 #include "proxy/core/body_buffer.h"
 #include "proxy/core/sender.h"
 #include "proxy/exchange/exchange.h"
-#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 
 struct exchange_buffer {

@@ -15,7 +15,6 @@
 #include "proxy/core/via.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
-#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/meters.h"

@@ -7,7 +7,7 @@
  * Failures, each with its answer: the slots are taken by others meanwhile (429), no decision (503).
  * Both give back what the first decision has charged. */
 
-#include "proxy/exchange/exchange_slots.h"
+#include "proxy/exchange/exchange_buffer.h"
 
 #include "base/clock.h"
 #include "proxy/exchange/reply.h"

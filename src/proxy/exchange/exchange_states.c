@@ -20,9 +20,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
-#include "proxy/exchange/exchange_ban.h"
 #include "proxy/exchange/exchange_buffer.h"
-#include "proxy/exchange/exchange_slots.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
 #include "proxy/exchange/reply.h"

@@ -3,13 +3,13 @@
 #ifndef SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H
 #define SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 #include "base/span.h"
 #include "base/text.h"
 #include "proxy/exchange/exchange.h"
-#include "proxy/exchange/exchange_body_wait.h"
 #include "proxy/meters.h"
 #include "proxy/upstream/upstream_outcome.h"
 
@@ -163,5 +163,20 @@ MUST_USE bool abandoned_request_take(struct exchange *exchange);
  * configuration says, and the forwarding fields and Via are set or appended to.
  * text->truncated: it does not fit. */
 void forwarded_write_request(struct exchange *exchange, struct text *text);
+
+struct exchange;
+struct outcome;
+
+/* @exchange is over as @outcome says: count what its limits ban keys for, see limit/limit.h,
+ * and begin to set the bans that are due. */
+void exchange_note_offences(struct exchange *exchange, const struct outcome *outcome,
+                            uint64_t now_us);
+
+/* Whether it is a call of gRPC by HTTP/2 on both sides, which may both be silent for long. Only the
+ * chosen connection tells what its server speaks. */
+bool exchange_is_call(const struct exchange *exchange);
+
+/* Whether the exchange, in any state, waits for more of the body to send to the server. */
+bool exchange_waits_for_body(const struct exchange *exchange);
 
 #endif /* SLUICE_PROXY_EXCHANGE_EXCHANGE_STEPS_H */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "jwt/token.h"
-#include "policy/plan_numbers.h"
+#include "policy/limit_rule.h"
 
 /* The name that @source, which is not of tenants, has in @request; empty: none. Borrowed from the
  * request. */

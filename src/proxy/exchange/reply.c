@@ -8,7 +8,7 @@
 #include "policy/edits.h"
 #include "proxy/admission.h"
 #include "proxy/exchange/exchange_steps.h"
-#include "proxy/ratelimit_fields.h"
+#include "proxy/request_evaluate.h"
 
 enum {
     /* A name in the list of a problem document. */

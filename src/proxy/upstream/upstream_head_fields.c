@@ -1,4 +1,4 @@
-#include "proxy/upstream/upstream_head_fields.h"
+#include "proxy/upstream/upstream_inner.h"
 
 #include "http/grpc.h"
 

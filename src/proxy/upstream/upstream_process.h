@@ -18,8 +18,7 @@
 #include "base/status.h"
 #include "policy/policy.h"
 #include "proxy/upstream/server_health.h"
-#include "proxy/upstream/stall_budgets.h"
-#include "proxy/upstream/suspects.h"
+#include "proxy/upstream/upstream_clients.h"
 
 enum { CACHE_LINE_BYTES = 64 };
 

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "proxy/upstream/upstream_head_fields.h"
 #include "proxy/upstream/upstream_http2.h"
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"

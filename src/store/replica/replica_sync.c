@@ -37,9 +37,8 @@
 #include "store/redis/redis_link.h"
 #include "store/redis/redis_subscriber.h"
 #include "store/redis_process.h"
-#include "store/replica/replica_fields.h"
-#include "store/replica/replica_node.h"
 #include "store/replica/replica_page.h"
+#include "store/replica/replica_source.h"
 #include "store/store_meters.h"
 
 enum {

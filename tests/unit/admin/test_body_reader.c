@@ -1,4 +1,4 @@
-#include "admin/body_reader.h"
+#include "admin/request.h"
 
 #include <check.h>
 #include <stdlib.h>

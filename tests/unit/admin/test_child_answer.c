@@ -1,4 +1,4 @@
-#include "admin/child_answer.h"
+#include "admin/child.h"
 
 #include <check.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* The text of the history has each number of it, and is JSON whatever the names are. */
 
-#include "admin/history_text.h"
+#include "admin/history.h"
 
 #include <check.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "http/signed_value.h"
+#include "http/values.h"
 
 #include <check.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* How long bans grow: never beyond the maximum, whatever the numbers. */
 
-#include "limit/ban_terms.h"
+#include "limit/limit.h"
 
 #include <check.h>
 #include <stdlib.h>

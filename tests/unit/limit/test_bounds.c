@@ -1,5 +1,3 @@
-#include "limit/bounds.h"
-
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +5,7 @@
 
 #include "limit/algorithm.h"
 #include "limit/algorithms.h"
+#include "limit/limit.h"
 
 enum { N_PAIRS = 4000, N_STEPS = 120, STATE_BYTES = 4096, US = 1, MS = 1000, S = 1000000 };
 

@@ -1,6 +1,6 @@
 /* The cells of test_geohash.py, by another implementation, are many more. */
 
-#include "policy/geohash.h"
+#include "policy/key_sources.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What one pass over all names reads is what a pass for each name reads, whatever is sent. */
 
-#include "policy/named_values.h"
+#include "policy/key_values.h"
 
 #include <check.h>
 #include <stdlib.h>

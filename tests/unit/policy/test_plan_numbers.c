@@ -1,6 +1,6 @@
 /* Numbers in place of a plan: what is taken, and what the limits are. */
 
-#include "policy/plan_numbers.h"
+#include "policy/limit_rule.h"
 
 #include <check.h>
 #include <pthread.h>

@@ -1,4 +1,3 @@
-#include "policy/yaml_text.h"
 
 #include <check.h>
 #include <glob.h>

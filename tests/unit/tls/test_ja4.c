@@ -1,4 +1,4 @@
-#include "tls/ja4.h"
+#include "tls/client_hello.h"
 
 #include <check.h>
 #include <stdio.h>

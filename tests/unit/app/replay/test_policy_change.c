@@ -1,4 +1,4 @@
-#include "app/replay/policy_change.h"
+#include "app/replay/replay.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/replay/report.h"
+#include "app/replay/replay.h"
 #include "base/hash.h"
 #include "policy/loader.h"
 

@@ -1,6 +1,6 @@
 /* What a reload says that it has changed. */
 
-#include "app/serve/policy_changes.h"
+#include "app/serve/reload.h"
 
 #include <check.h>
 #include <stdio.h>

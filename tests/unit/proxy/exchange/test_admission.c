@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "policy/loader.h"
 #include "policy/matcher.h"
-#include "proxy/ratelimit_fields.h"
+#include "proxy/request_evaluate.h"
 #include "store/memory_store.h"
 
 static const char POLICY[] =

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "one_exchange.h"
-#include "proxy/upstream/stall_budgets.h"
+#include "proxy/upstream/upstream_clients.h"
 #include "support/iterations.h"
 
 /* A look each 50 ms. */

@@ -1,4 +1,4 @@
-#include "proxy/ratelimit_fields.h"
+#include "proxy/request_evaluate.h"
 
 #include <check.h>
 #include <stdalign.h>

@@ -1,4 +1,4 @@
-#include "proxy/upstream/stall_budgets.h"
+#include "proxy/upstream/upstream_clients.h"
 
 #include <check.h>
 #include <pthread.h>

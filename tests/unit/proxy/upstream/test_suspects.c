@@ -1,4 +1,4 @@
-#include "proxy/upstream/suspects.h"
+#include "proxy/upstream/upstream_clients.h"
 
 #include <check.h>
 #include <stdlib.h>

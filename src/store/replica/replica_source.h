@@ -1,8 +1,8 @@
 /* The Redis that has the hash: that of the policy, or in a cluster one of its nodes, which
  * redirections lead to. */
 
-#ifndef SLUICE_STORE_REPLICA_REPLICA_NODE_H
-#define SLUICE_STORE_REPLICA_REPLICA_NODE_H
+#ifndef SLUICE_STORE_REPLICA_REPLICA_SOURCE_H
+#define SLUICE_STORE_REPLICA_REPLICA_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include "base/span.h"
 #include "store/redis_fault.h"
 #include "store/redis_options.h"
+#include "store/replica_entry.h"
 
 struct replica_node {
     struct redis_store_options at;  /* target of the link */
@@ -42,4 +43,22 @@ MUST_USE bool replica_node_follow(struct replica_node *node, enum redis_fault fa
 /* Takes the next node of the policy. */
 void replica_node_advance(struct replica_node *node);
 
-#endif /* SLUICE_STORE_REPLICA_REPLICA_NODE_H */
+/* --- fields that have changed and are to be read: a set --- */
+
+enum { REPLICA_FIELDS_MAX = 64 }; /* if more have changed, all fields are read */
+
+/* All zero: empty. */
+struct replica_fields {
+    char bytes[REPLICA_FIELDS_MAX][REPLICA_FIELD_BYTES_MAX];
+    uint8_t lens[REPLICA_FIELDS_MAX];
+    size_t n;
+};
+
+/* Adds @field. False: there is no room, or its length is invalid. */
+bool replica_fields_add(struct replica_fields *fields, struct span field);
+
+/* Empties the set. @words gets its fields, at most REPLICA_FIELDS_MAX; they point into @fields
+ * until the next is added. How many there are. */
+size_t replica_fields_take(struct replica_fields *fields, struct span *words);
+
+#endif /* SLUICE_STORE_REPLICA_REPLICA_SOURCE_H */

@@ -1,4 +1,4 @@
-#include "proxy/upstream/stall_budgets.h"
+#include "proxy/upstream/upstream_clients.h"
 
 #include <stddef.h>
 
@@ -6,11 +6,14 @@
 
 enum {
     TIME_BITS = 40,
+    SECOND_BITS = 24,
     US_PER_MS = 1000,
+    US_PER_S = 1000 * 1000,
     REFILL_PER_US = STALL_BUDGET_PERIOD_US / STALL_BUDGET_US, /* to get 1 us back */
     PERIOD_MS = STALL_BUDGET_PERIOD_US / US_PER_MS,
 };
 
+static const uint64_t SECONDS_MASK = (UINT64_C(1) << SECOND_BITS) - 1;
 static const uint64_t TIME_MASK = (UINT64_C(1) << TIME_BITS) - 1;
 
 static uint64_t hash_of(const struct address *client)
@@ -126,4 +129,48 @@ void stall_budgets_give(struct stall_budgets *budgets, const struct address *cli
         given = (hash & ~TIME_MASK) | ((now_ms + due - back_ms) & TIME_MASK);
     } while (!atomic_compare_exchange_weak_explicit(place, &entry, given, memory_order_relaxed,
                                                     memory_order_relaxed));
+}
+
+/* For how many seconds @entry is remembered still; 0: it is not. */
+static uint64_t suspected_s(uint64_t entry, uint64_t now_s)
+{
+    const uint64_t left = (entry - now_s) & SECONDS_MASK;
+    return left <= SUSPECT_FOR_S ? left : 0;
+}
+
+void suspects_add(struct suspects *suspects, const struct address *client, uint64_t now_us)
+{
+    const uint64_t hash = hash_of(client);
+    const uint64_t now_s = now_us / US_PER_S;
+    atomic_uint_least64_t *row = suspects->rows[hash % SUSPECTS_ROWS];
+    unsigned place = 0;
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < SUSPECTS_PER_ROW; i++) {
+        const uint64_t entry = atomic_load_explicit(&row[i], memory_order_relaxed);
+        const bool is_same = entry >> SECOND_BITS == hash >> SECOND_BITS;
+        const uint64_t left = is_same ? 0 : suspected_s(entry, now_s);
+        if (left < least || is_same) {
+            place = i;
+            least = left;
+        }
+        if (is_same) {
+            break;
+        }
+    }
+    const uint64_t until = (now_s + SUSPECT_FOR_S) & SECONDS_MASK;
+    atomic_store_explicit(&row[place], (hash & ~SECONDS_MASK) | until, memory_order_relaxed);
+}
+
+bool suspects_have(struct suspects *suspects, const struct address *client, uint64_t now_us)
+{
+    const uint64_t hash = hash_of(client);
+    atomic_uint_least64_t *row = suspects->rows[hash % SUSPECTS_ROWS];
+    for (unsigned i = 0; i < SUSPECTS_PER_ROW; i++) {
+        const uint64_t entry = atomic_load_explicit(&row[i], memory_order_relaxed);
+        if (entry >> SECOND_BITS == hash >> SECOND_BITS &&
+            suspected_s(entry, now_us / US_PER_S) > 0) {
+            return true;
+        }
+    }
+    return false;
 }
