@@ -29,7 +29,17 @@ def pytest_collection_modifyitems(config, items):
     number, count = map(int, config.getoption("--shard").split("/"))
     # Parameters often alternate between quick and slow: three neighbours go into the same part.
     items[:] = [item for i, item in enumerate(items) if i // 3 % count == number - 1]
-    items[:] = items[::int(os.environ.get("E2E_EVERY", "1"))]
+    # Of so many that follow each other the one of that number, from 0: see scripts/test.
+    every = int(os.environ.get("E2E_EVERY", "1"))
+    first = int(os.environ.get("E2E_FIRST", "0"))
+    config.is_thinned = len(items) > 0 and every > 1
+    items[:] = items[first % every::every]
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Of a file with fewer tests than are passed over none is left at times: that is no failure."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and getattr(session.config, "is_thinned", False):
+        session.exitstatus = pytest.ExitCode.OK
 
 
 def pytest_configure(config):
