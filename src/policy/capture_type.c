@@ -4,6 +4,7 @@ enum {
     INT_DIGITS_MAX = 19, /* of a signed number of 64 bits */
     UUID_BYTES = 36,
     UUID_DIGITS_MIN = 16, /* int() skips leading zeros, blanks and "_" */
+    UUID_HYPHENS = 4,
 };
 
 static const struct span WORDS[] = {
@@ -67,19 +68,22 @@ static bool is_plain_int(struct span found)
     return found.len > 0 && found.len <= INT_DIGITS_MAX && (found.data[0] != '0' || found.len == 1);
 }
 
-/* parseInt() and casts read the digits at the start, behind blanks and signs; int() reads digits of
- * any script. */
+/* parseInt() and casts read the digits at the start, behind blanks and signs, which some trim of any
+ * script; int() reads digits of any script, and Java's decode() hexadecimal ones behind "#". */
 static bool may_be_int(struct span found)
 {
     bool is_at_start = true;
+    bool is_hash = false;
     bool is_wide = false;
     bool has_letter = false;
     while (found.len > 0) {
         const unsigned char c = next_octet(&found);
-        if (is_at_start && is_digit(c)) {
+        if (is_at_start && (is_digit(c) || (is_hash && is_hex(c)))) {
             return true;
         }
-        is_at_start = is_at_start && (c <= ' ' || c == '+' || c == '-' || c == '_' || c == '.');
+        is_hash = is_at_start && c == '#';
+        is_at_start = is_at_start && (c <= ' ' || c == '+' || c == '-' || c == '_' || c == '.' ||
+                                      c == '#' || c >= 0x80);
         is_wide = is_wide || c >= 0x80;
         has_letter = has_letter || is_letter(c);
     }
@@ -100,27 +104,30 @@ static bool is_plain_uuid(struct span found)
     return found.len == UUID_BYTES;
 }
 
-static void skip_word(struct span *found, struct span word)
+/* Whether @c, a letter, may stand within a UUID: of a digit, of "urn:uuid:", which Python removes
+ * wherever it stands, or of "0x". */
+static bool is_uuid_letter(unsigned char c)
 {
-    if (found->len >= word.len && span_equals_ignore_case(span_of(found->data, word.len), word)) {
-        *found = span_from(*found, word.len);
-    }
+    const char lower = ascii_lower((char)c);
+    return is_hex(c) || lower == 'u' || lower == 'r' || lower == 'n' || lower == 'i' ||
+           lower == 'x';
 }
 
-/* Hexadecimal digits of any case and script, with or without hyphens and braces. */
+/* Hexadecimal digits of any case and script with or without hyphens and braces, for which Go takes
+ * any letter; or five runs of them of any length, which Java reads. */
 static bool may_be_uuid(struct span found)
 {
-    size_t n_digits = 0;
-    skip_word(&found, SPAN("urn:"));
-    skip_word(&found, SPAN("uuid:"));
-    while (found.len > 0) {
+    unsigned n_digits = 0; /* since the last letter that is none of a UUID */
+    unsigned n_hyphens = 0;
+    bool is_short = true; /* so far, but for the number of its hyphens */
+    while (found.len > 0 && n_digits < UUID_DIGITS_MIN) {
         const unsigned char c = next_octet(&found);
-        if (is_letter(c) && !is_hex(c) && c != 'x' && c != 'X') {
-            return false;
-        }
-        n_digits += is_hex(c) || c >= 0x80;
+        const bool is_one = is_hex(c) || c >= 0x80;
+        n_digits = is_letter(c) && !is_uuid_letter(c) ? 0 : n_digits + is_one;
+        n_hyphens += c == '-';
+        is_short = is_short && (is_one || c == '-' || c == '+');
     }
-    return n_digits >= UUID_DIGITS_MIN;
+    return n_digits >= UUID_DIGITS_MIN || (is_short && n_hyphens == UUID_HYPHENS);
 }
 
 bool capture_type_is_canonical(enum capture_type type, struct span found)

@@ -410,10 +410,11 @@ def test_a_number_or_a_uuid_in_a_path_has_one_spelling_and_leads_past_no_limit(s
     other = UUID.replace("a", "b")
     assert statuses(*["/users/5/otp"] * 3, "/users/%35/otp") == [200, 200, 429, 429]
     assert statuses(*(f"/users/{one}/otp" for one in (
-        "05", "0000005", "+5", "-5", "5.0", "%205", "5%20", "5x", "%D9%A5", "%EF%BC%95"))) == [400] * 10
+        "05", "0000005", "+5", "-5", "5.0", "%205", "5%20", "5x", "%D9%A5", "%EF%BC%95", "%235", "%23A", "%C2%A05x"))) == [400] * 13
     assert statuses("/users/6/otp", "/users/me/otp", "/users//otp") == [200, 204, 204]
     assert statuses(*["/docs/" + UUID] * 3) == [200, 200, 429]
     assert statuses(*("/docs/" + one for one in (
-        UUID.upper(), UUID[:-1] + "D", UUID.replace("-", ""), f"%7B{UUID}%7D", "urn:uuid:" + UUID))) == [400] * 5
+        UUID.upper(), UUID[:-1] + "D", UUID.replace("-", ""), f"%7B{UUID}%7D", "urn:uuid:" + UUID, "uuid:urn:" + UUID,
+        UUID + "uuid:", UUID.replace("-", "urn:"), f"x{UUID}x", f"z{UUID}z", "0-0-0-0-1"))) == [400] * 11
     assert statuses("/docs/latest", "/docs/5") == [204, 204]
     assert statuses("/any/" + other, "/ANY/" + other.upper(), "/any/" + other) == [200, 200, 429]

@@ -344,12 +344,59 @@ START_TEST(a_typed_segment_has_one_spelling)
 }
 END_TEST
 
+/* Whether a server that makes a number or a UUID of a segment may read one. */
+START_TEST(what_a_server_may_read_as_a_number_or_a_uuid_is_no_other_text)
+{
+    static const struct {
+        enum capture_type type;
+        const char *segment;
+        bool may_be;
+    } ROWS[] = {
+        {CAPTURE_INT, "05", true},
+        {CAPTURE_INT, "5x", true},
+        {CAPTURE_INT, "%20-_5", true},
+        {CAPTURE_INT, "%23A", true}, /* Java: 10 */
+        {CAPTURE_INT, "%23a", true},
+        {CAPTURE_INT, "-%230a", true},
+        {CAPTURE_INT, "%C2%A05x", true}, /* JavaScript trims blanks of any script */
+        {CAPTURE_INT, "%E3%80%80%235", true},
+        {CAPTURE_INT, "%D9%A5", true},
+        {CAPTURE_INT, "me", false},
+        {CAPTURE_INT, "_search", false},
+        {CAPTURE_INT, "%23top", false},
+        {CAPTURE_INT, "%C3%A9t%C3%A92", false},
+        {CAPTURE_UUID, "f47ac10b-58cc-4372-a567-0e02b2c3d479", true},
+        {CAPTURE_UUID, "F47AC10B58CC4372A5670E02B2C3D479", true},
+        {CAPTURE_UUID, "uuid:urn:f47ac10b-58cc-4372-a567-0e02b2c3d479", true}, /* Python */
+        {CAPTURE_UUID, "%7Burn:uuid:f47ac10b-58cc-4372-a567-0e02b2c3d479%7D", true},
+        {CAPTURE_UUID, "f47ac10burn:58cc4372auuid:5670e02b2c3d479", true},
+        {CAPTURE_UUID, "f47uuurn:uid:ac10b58cc4372a5670e02b2c3d479", true},
+        {CAPTURE_UUID, "f47ac10b-58cc-4372-a567-0e02b2c3d479uuid:", true},
+        {CAPTURE_UUID, "0x_f_4_7_a_c_1_0_b_5_8_c_c_4_3_7_2", true},
+        {CAPTURE_UUID, "zf47ac10b-58cc-4372-a567-0e02b2c3d479z", true}, /* Go, for braces */
+        {CAPTURE_UUID, "0-0-0-0-1", true},                              /* Java */
+        {CAPTURE_UUID, "+1-0-0-0-%D9%A1", true},
+        {CAPTURE_UUID, "0-0-0-1", false},
+        {CAPTURE_UUID, "latest", false},
+        {CAPTURE_UUID, "5", false},
+        {CAPTURE_UUID, "a-decade-of-feedback-and-bad-facades", false},
+        {CAPTURE_UUID, "the-end-of-an-era", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        ck_assert_msg(capture_type_may_be(ROWS[i].type, span_of_text(ROWS[i].segment)) ==
+                          ROWS[i].may_be,
+                      "%s", ROWS[i].segment);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/pattern");
     TCase *tcase = tcase_create("pattern");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_typed_segment_has_one_spelling);
+    tcase_add_test(tcase, what_a_server_may_read_as_a_number_or_a_uuid_is_no_other_text);
     tcase_add_loop_test(tcase, patterns_match_segment_by_segment, 0, (int)ARRAY_LEN(CASES));
     tcase_add_test(tcase, captures_are_the_named_segments_in_order);
     tcase_add_test(tcase, case_is_ignored_where_it_is_said);
