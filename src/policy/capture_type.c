@@ -68,8 +68,8 @@ static bool is_plain_int(struct span found)
     return found.len > 0 && found.len <= INT_DIGITS_MAX && (found.data[0] != '0' || found.len == 1);
 }
 
-/* parseInt() and casts read the digits at the start, behind blanks and signs, which some trim of any
- * script; int() reads digits of any script, and Java's decode() hexadecimal ones behind "#". */
+/* parseInt() and casts read the digits at the start, behind signs and blanks of any script; int()
+ * reads digits of any script, and Java's decode() hexadecimal ones behind "#". */
 static bool may_be_int(struct span found)
 {
     bool is_at_start = true;
