@@ -48,17 +48,24 @@ struct upstream_group;
 
 /* An admitted or abandoned request that holds slots of concurrency limits. */
 struct slot_holder {
-    struct list node; /* in slot_holders of its configuration, by renewed_us */
+    struct list node; /* in one of the lists of slot_holders */
     const struct admission *admission;
     uint64_t renewed_us; /* monotonic: when the slots were taken or last renewed */
 };
 
-enum { SLOT_RENEWALS_MAX = 512 }; /* at one time: after an outage they are spread out */
+struct slot_holders {
+    struct list by_age;  /* struct slot_holder, by renewed_us */
+    struct list waiting; /* their renewal could not be sent; tried in turn */
+};
 
-/* Renew the slot leases of those @slot_holders whose last renewal was at least @period_us before
- * @now_us, SLOT_RENEWALS_MAX of them at most. Returns whether others are left: too many are due, or
- * their renewal cannot be sent now. */
-MUST_USE bool slot_holders_renew(struct list *slot_holders, struct store *store, uint64_t now_us,
+enum { SLOT_RENEWALS_MAX = 512 }; /* tried at one time: after an outage they are spread out */
+
+void slot_holders_init(struct slot_holders *holders);
+
+/* Renew the slot leases of those @holders whose last renewal was at least @period_us before
+ * @now_us. SLOT_RENEWALS_MAX are tried at most. Returns whether others are left: too many are due,
+ * or their renewal cannot be sent now. */
+MUST_USE bool slot_holders_renew(struct slot_holders *holders, struct store *store, uint64_t now_us,
                                  uint64_t period_us);
 
 struct exchange_config {
@@ -81,7 +88,7 @@ struct exchange_config {
 
     struct key_hashes key_hashes; /* under the policy's secret */
     struct geo_cache geo_cache;   /* of the policy's databases */
-    struct list slot_holders;     /* struct slot_holder */
+    struct slot_holders slot_holders;
 };
 
 /* Add a user. */

@@ -44,7 +44,7 @@ void exchange_hold_slots(struct exchange *exchange, uint64_t now_us)
 {
     exchange->slots.admission = &exchange->admission;
     exchange->slots.renewed_us = now_us;
-    list_push_back(&exchange->config->slot_holders, &exchange->slots.node);
+    list_push_back(&exchange->config->slot_holders.by_age, &exchange->slots.node);
 }
 
 /* --- the second decision --- */

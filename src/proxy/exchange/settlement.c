@@ -314,31 +314,59 @@ bool settlement_renew(const struct admission *admission, struct store *store)
     return can_settle || n == 0;
 }
 
-bool slot_holders_renew(struct list *slot_holders, struct store *store, uint64_t now_us,
+/* --- holders of slots --- */
+
+void slot_holders_init(struct slot_holders *holders)
+{
+    list_init(&holders->by_age);
+    list_init(&holders->waiting);
+}
+
+static void renew(struct slot_holders *holders, struct list *node, struct store *store,
+                  uint64_t now_us)
+{
+    struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
+    list_remove(node);
+    if (settlement_renew(holder->admission, store)) {
+        holder->renewed_us = now_us;
+        list_push_back(&holders->by_age, node);
+    } else {
+        list_push_back(&holders->waiting, node);
+    }
+}
+
+/* The first of @holders that is due at @now_us and does not wait; NULL: none is. */
+static struct list *find_due(const struct slot_holders *holders, uint64_t now_us,
+                             uint64_t period_us)
+{
+    struct list *node = holders->by_age.next;
+    if (list_is_empty(&holders->by_age)) {
+        return NULL;
+    }
+    const struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
+    return now_us < holder->renewed_us + period_us ? NULL : node;
+}
+
+/* While any wait, those that become due have half of the tries: clients whose settlements have no
+ * room may hold any number of slots. */
+bool slot_holders_renew(struct slot_holders *holders, struct store *store, uint64_t now_us,
                         uint64_t period_us)
 {
-    unsigned n_renewed = 0;
-    bool are_left = false;
-    struct list *node = slot_holders->next;
-    while (node != slot_holders) {
-        struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
-        node = node->next;
-        if (now_us < holder->renewed_us + period_us) {
-            break;
-        }
-        if (n_renewed == SLOT_RENEWALS_MAX) {
-            return true;
-        }
-        if (!settlement_renew(holder->admission, store)) {
-            are_left = true;
-            continue;
-        }
-        n_renewed++;
-        holder->renewed_us = now_us;
-        list_remove(&holder->node);
-        list_push_back(slot_holders, &holder->node);
+    const struct list *last = holders->waiting.prev; /* behind it are those that fail now */
+    bool are_waiting = last != &holders->waiting;
+    const unsigned n_due_max = are_waiting ? SLOT_RENEWALS_MAX / 2 : SLOT_RENEWALS_MAX;
+    unsigned n_tried = 0;
+    struct list *due;
+    while (n_tried < n_due_max && (due = find_due(holders, now_us, period_us)) != NULL) {
+        renew(holders, due, store, now_us);
+        n_tried++;
     }
-    return are_left;
+    for (; are_waiting && n_tried < SLOT_RENEWALS_MAX; n_tried++) {
+        struct list *node = holders->waiting.next;
+        are_waiting = node != last;
+        renew(holders, node, store, now_us);
+    }
+    return !list_is_empty(&holders->waiting) || find_due(holders, now_us, period_us) != NULL;
 }
 
 bool settlement_awaits_cost(const struct admission *admission)

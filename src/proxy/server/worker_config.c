@@ -171,7 +171,7 @@ enum status worker_config_new(struct worker_config_set *set, struct config_gener
     created->config.policy = generation->policy;
     created->renew_us = check_us(generation->policy);
     list_init(&created->node);
-    list_init(&created->config.slot_holders);
+    slot_holders_init(&created->config.slot_holders);
     key_hashes_init(&created->config.key_hashes);
     loop_task_init(&created->config.death, on_death);
     const enum status status = init(created, set->in_force);

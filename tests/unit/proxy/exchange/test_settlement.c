@@ -21,10 +21,12 @@ static void remember(struct store *store, const struct settlement *settlements, 
 
 /* Where the link to this server is down. */
 static enum decision_source source_that_is_down;
+static unsigned n_asked; /* whether they can be settled */
 
 static bool can_settle(struct store *below, const struct settlement *settlement)
 {
     (void)below;
+    n_asked++;
     return settlement->source != source_that_is_down;
 }
 
@@ -41,6 +43,7 @@ static void set_up(void)
 {
     n_reported = 0;
     n_calls = 0;
+    n_asked = 0;
     source_that_is_down = DECISION_BAN; /* none */
     admission = (struct admission){
         .decision = {.charges = admission.charges, .n_charges = 2, .source = DECISION_REDIS}};
@@ -533,13 +536,13 @@ END_TEST
 /* Leases of requests that came at different times are not renewed at once. */
 START_TEST(each_holder_is_renewed_by_the_age_of_its_own_lease)
 {
-    struct list holders;
+    struct slot_holders holders;
     struct slot_holder first = {.admission = &admission, .renewed_us = 1000};
     struct slot_holder second = {.admission = &admission, .renewed_us = 1500};
     admission.charges[1].slot = 9;
-    list_init(&holders);
-    list_push_back(&holders, &first.node);
-    list_push_back(&holders, &second.node);
+    slot_holders_init(&holders);
+    list_push_back(&holders.by_age, &first.node);
+    list_push_back(&holders.by_age, &second.node);
     static const unsigned CALLS[] = {0, 1, 1, 2, 2, 3, 4};
     static const uint64_t TIMES_US[] = {1999, 2000, 2499, 2500, 2999, 3000, 3500};
     for (size_t i = 0; i < ARRAY_LEN(TIMES_US); i++) {
@@ -566,7 +569,7 @@ END_TEST
 /* The first is of a server that is out of reach, the second of another. */
 START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
 {
-    struct list holders;
+    struct slot_holders holders;
     struct admission local = {
         .decision = {.charges = local.charges, .n_charges = 1, .source = DECISION_LOCAL}};
     struct slot_holder away = {.admission = &admission, .renewed_us = 1000};
@@ -574,9 +577,9 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
     struct admission taken;
     admission.charges[0].slot = 9;
     local.charges[0] = admission.charges[0];
-    list_init(&holders);
-    list_push_back(&holders, &away.node);
-    list_push_back(&holders, &here.node);
+    slot_holders_init(&holders);
+    list_push_back(&holders.by_age, &away.node);
+    list_push_back(&holders.by_age, &here.node);
     source_that_is_down = DECISION_REDIS;
     ck_assert(slot_holders_renew(&holders, &store, 2000, 1000));
     ck_assert_uint_eq(n_calls, 0);
@@ -600,18 +603,56 @@ END_TEST
 START_TEST(after_an_outage_renewals_are_spread_out)
 {
     static struct slot_holder many[2 * SLOT_RENEWALS_MAX + 1];
-    struct list holders;
+    struct slot_holders holders;
     admission.charges[0].slot = 9;
-    list_init(&holders);
+    slot_holders_init(&holders);
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
         many[i] = (struct slot_holder){.admission = &admission, .renewed_us = i};
-        list_push_back(&holders, &many[i].node);
+        list_push_back(&holders.by_age, &many[i].node);
     }
     static const unsigned CALLS[] = {SLOT_RENEWALS_MAX, 2 * SLOT_RENEWALS_MAX, ARRAY_LEN(many)};
     for (size_t i = 0; i < ARRAY_LEN(CALLS); i++) {
         n_reported = 0;
         ck_assert(slot_holders_renew(&holders, &store, 10000 + i, 1000) == (i < 2));
         ck_assert_uint_eq(n_calls, CALLS[i]);
+    }
+}
+END_TEST
+
+/* Holders of two kinds: with a slot of a server without room, and with one of another. */
+START_TEST(renewals_that_cannot_be_sent_are_tried_in_turn)
+{
+    static struct slot_holder many[3 * SLOT_RENEWALS_MAX];
+    struct slot_holders holders;
+    struct admission local = {
+        .decision = {.charges = local.charges, .n_charges = 1, .source = DECISION_LOCAL}};
+    struct slot_holder here = {.admission = &local, .renewed_us = ARRAY_LEN(many)};
+    admission.decision.n_charges = 1;
+    admission.charges[0].slot = 9;
+    local.charges[0] = admission.charges[0];
+    slot_holders_init(&holders);
+    for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+        many[i] = (struct slot_holder){.admission = &admission, .renewed_us = i};
+        list_push_back(&holders.by_age, &many[i].node);
+    }
+    list_push_back(&holders.by_age, &here.node);
+    source_that_is_down = DECISION_REDIS;
+    for (unsigned i = 0; i < 6; i++) {
+        n_asked = 0;
+        ck_assert(slot_holders_renew(&holders, &store, 10000 + i, 10000 - ARRAY_LEN(many)));
+        ck_assert_uint_le(n_asked, SLOT_RENEWALS_MAX);
+    }
+    ck_assert_uint_eq(n_calls, 1); /* behind all of the others */
+    ck_assert(slot_holders_renew(&holders, &store, 30000, 1000));
+    ck_assert_uint_eq(n_calls, 2); /* before them */
+
+    source_that_is_down = DECISION_BAN;
+    n_reported = 0;
+    n_calls = 0;
+    for (unsigned i = 1; i <= 3; i++) { /* none twice */
+        n_reported = 0;
+        ck_assert(slot_holders_renew(&holders, &store, 30000 + i, 10000) == (i < 3));
+        ck_assert_uint_eq(n_calls, i * SLOT_RENEWALS_MAX);
     }
 }
 END_TEST
@@ -655,6 +696,7 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, each_holder_is_renewed_by_the_age_of_its_own_lease);
     tcase_add_test(make, a_renewal_that_cannot_be_sent_is_due_until_it_can);
     tcase_add_test(make, after_an_outage_renewals_are_spread_out);
+    tcase_add_test(make, renewals_that_cannot_be_sent_are_tried_in_turn);
     tcase_add_test(make, what_was_not_charged_is_not_settled);
     suite_add_tcase(suite, make);
     return suite;
