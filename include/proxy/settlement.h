@@ -78,9 +78,10 @@ void settlement_forget_slots(struct admission *admission);
 /* Whether @admission has charges whose cost the response reports, if the route has such costs. */
 MUST_USE bool settlement_awaits_cost(const struct admission *admission);
 
-/* Renew the leases of @admission's slots, if it has any: the response is still running. False: no
- * renewal can be sent now; try again later. */
-bool settlement_renew(const struct admission *admission, struct store *store);
+/* Renew the leases of those slots of @admission that @which has as bits by charge: the response is
+ * still running. Returns the bits of those whose renewal cannot be sent now: try these again. */
+uint32_t settlement_renew(const struct admission *admission, uint32_t which, struct store *store);
+#define SETTLEMENT_ALL_SLOTS UINT32_MAX
 
 /* Offences of a request: denials and charged answers that limits ban keys for. It does no I/O and
  * reads no clock, so that the proxy and the simulation share it. */

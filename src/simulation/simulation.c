@@ -187,7 +187,7 @@ static void end(struct simulation *simulation, struct simulation_case *ended)
 static void renew(struct simulation *simulation, struct simulation_case *open)
 {
     simulation->now_us = open->due_us > simulation->now_us ? open->due_us : simulation->now_us;
-    settlement_renew(&open->admission, simulation->store);
+    (void)settlement_renew(&open->admission, SETTLEMENT_ALL_SLOTS, simulation->store);
     open->due_us =
         open->renew_us < open->end_us - open->due_us ? open->due_us + open->renew_us : open->end_us;
     inflight_heap_push(&simulation->inflight, open);

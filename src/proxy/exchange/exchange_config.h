@@ -50,12 +50,15 @@ struct upstream_group;
 struct slot_holder {
     struct list node; /* in one of the lists of slot_holders */
     const struct admission *admission;
-    uint64_t renewed_us; /* monotonic: when the slots were taken or last renewed */
+    /* Monotonic: when the slots were taken or last renewed; while it waits, when they were last all
+     * tried. */
+    uint64_t renewed_us;
+    uint32_t left; /* while it waits: the slots that are still to be renewed, as bits by charge */
 };
 
 struct slot_holders {
     struct list by_age;  /* struct slot_holder, by renewed_us */
-    struct list waiting; /* their renewal could not be sent; tried in turn */
+    struct list waiting; /* some renewals could not be sent; tried in turn */
 };
 
 enum { SLOT_RENEWALS_MAX = 512 }; /* tried at one time: after an outage they are spread out */

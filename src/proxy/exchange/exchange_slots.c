@@ -44,6 +44,7 @@ void exchange_hold_slots(struct exchange *exchange, uint64_t now_us)
 {
     exchange->slots.admission = &exchange->admission;
     exchange->slots.renewed_us = now_us;
+    exchange->slots.left = 0;
     list_push_back(&exchange->config->slot_holders.by_age, &exchange->slots.node);
 }
 

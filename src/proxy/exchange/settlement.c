@@ -296,22 +296,26 @@ void settlement_undo(struct admission *admission, struct store *store)
     }
 }
 
-bool settlement_renew(const struct admission *admission, struct store *store)
+uint32_t settlement_renew(const struct admission *admission, uint32_t which, struct store *store)
 {
     struct settlement renewals[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
-    bool can_settle = false;
+    uint32_t left = 0;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        if (is_slot(&admission->charges[i])) {
-            renewals[n] = settlement_of(admission, i, SETTLE_RENEW);
-            can_settle = can_settle || store_can_settle(store, &renewals[n]);
+        if ((which >> i & 1) == 0 || !is_slot(&admission->charges[i])) {
+            continue;
+        }
+        renewals[n] = settlement_of(admission, i, SETTLE_RENEW);
+        if (store_can_settle(store, &renewals[n])) {
             n++;
+        } else {
+            left |= UINT32_C(1) << i;
         }
     }
-    if (can_settle) { /* those that the store cannot take are lost */
+    if (n > 0) {
         store_settle(store, renewals, n);
     }
-    return can_settle || n == 0;
+    return left;
 }
 
 /* --- holders of slots --- */
@@ -322,17 +326,24 @@ void slot_holders_init(struct slot_holders *holders)
     list_init(&holders->waiting);
 }
 
+/* The slots of a cluster may be at several nodes: those whose renewal was sent are due again after
+ * @period_us, though the others still wait. */
 static void renew(struct slot_holders *holders, struct list *node, struct store *store,
-                  uint64_t now_us)
+                  uint64_t now_us, uint64_t period_us)
 {
     struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
-    list_remove(node);
-    if (settlement_renew(holder->admission, store)) {
+    if (holder->left == 0 || now_us >= holder->renewed_us + period_us) {
+        holder->left = SETTLEMENT_ALL_SLOTS;
         holder->renewed_us = now_us;
-        list_push_back(&holders->by_age, node);
-    } else {
-        list_push_back(&holders->waiting, node);
     }
+    list_remove(node);
+    holder->left = settlement_renew(holder->admission, holder->left, store);
+    if (holder->left != 0) {
+        list_push_back(&holders->waiting, node);
+        return;
+    }
+    holder->renewed_us = now_us; /* of all: by_age stays in order */
+    list_push_back(&holders->by_age, node);
 }
 
 /* The first of @holders that is due at @now_us and does not wait; NULL: none is. */
@@ -358,13 +369,13 @@ bool slot_holders_renew(struct slot_holders *holders, struct store *store, uint6
     unsigned n_tried = 0;
     struct list *due;
     while (n_tried < n_due_max && (due = find_due(holders, now_us, period_us)) != NULL) {
-        renew(holders, due, store, now_us);
+        renew(holders, due, store, now_us, period_us);
         n_tried++;
     }
     for (; are_waiting && n_tried < SLOT_RENEWALS_MAX; n_tried++) {
         struct list *node = holders->waiting.next;
         are_waiting = node != last;
-        renew(holders, node, store, now_us);
+        renew(holders, node, store, now_us, period_us);
     }
     return !list_is_empty(&holders->waiting) || find_due(holders, now_us, period_us) != NULL;
 }

@@ -21,13 +21,14 @@ static void remember(struct store *store, const struct settlement *settlements, 
 
 /* Where the link to this server is down. */
 static enum decision_source source_that_is_down;
-static unsigned n_asked; /* whether they can be settled */
+static const struct limit *limit_without_room; /* in the queue of its server */
+static unsigned n_asked;                       /* whether they can be settled */
 
 static bool can_settle(struct store *below, const struct settlement *settlement)
 {
     (void)below;
     n_asked++;
-    return settlement->source != source_that_is_down;
+    return settlement->source != source_that_is_down && settlement->limit != limit_without_room;
 }
 
 static const struct store_ops OPS = {
@@ -44,6 +45,7 @@ static void set_up(void)
     n_reported = 0;
     n_calls = 0;
     n_asked = 0;
+    limit_without_room = NULL;
     source_that_is_down = DECISION_BAN; /* none */
     admission = (struct admission){
         .decision = {.charges = admission.charges, .n_charges = 2, .source = DECISION_REDIS}};
@@ -491,7 +493,7 @@ START_TEST(what_the_answer_decides_may_be_settled_before_the_slots)
     settlement_make_costs(&admission, &outcome, &store);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_int_eq(reported[0].kind, SETTLE_COST);
-    ck_assert(settlement_renew(&admission, &store));
+    ck_assert_uint_eq(settlement_renew(&admission, SETTLEMENT_ALL_SLOTS, &store), 0);
     ck_assert_uint_eq(n_reported, 2);
     ck_assert_int_eq(reported[1].kind, SETTLE_RENEW);
     settle(101, ANSWER_SERVER_FAILED);
@@ -511,7 +513,7 @@ START_TEST(slots_that_were_taken_are_left_to_their_taker)
     settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_int_eq(reported[0].kind, SETTLE_COST);
-    ck_assert(settlement_renew(&taken, &store));
+    ck_assert_uint_eq(settlement_renew(&taken, SETTLEMENT_ALL_SLOTS, &store), 0);
     ck_assert_uint_eq(n_reported, 2);
     ck_assert_int_eq(reported[1].kind, SETTLE_RENEW);
     ck_assert_uint_eq(reported[1].slot, 9);
@@ -526,7 +528,7 @@ END_TEST
 START_TEST(slots_alone_are_renewed)
 {
     admission.charges[1].slot = 9;
-    ck_assert(settlement_renew(&admission, &store));
+    ck_assert_uint_eq(settlement_renew(&admission, SETTLEMENT_ALL_SLOTS, &store), 0);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_int_eq(reported[0].kind, SETTLE_RENEW);
     ck_assert_ptr_eq(reported[0].limit, &limits[1]);
@@ -560,7 +562,7 @@ START_TEST(what_was_not_charged_is_not_settled)
     admission.charges[0].slot = 9;
     admission.charges[1].charged = false;
     rules[1].charge_on.is_said = true;
-    ck_assert(settlement_renew(&admission, &store));
+    ck_assert_uint_eq(settlement_renew(&admission, SETTLEMENT_ALL_SLOTS, &store), 0);
     settle(200, ANSWER_WHOLE);
     ck_assert_uint_eq(n_calls, 0);
 }
@@ -595,7 +597,7 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
 
     source_that_is_down = DECISION_REDIS;
     settlement_move(&admission, &taken, false);
-    ck_assert(!settlement_renew(&taken, &store));
+    ck_assert_uint_eq(settlement_renew(&taken, SETTLEMENT_ALL_SLOTS, &store), 1);
     ck_assert_uint_eq(n_calls, 2);
 }
 END_TEST
@@ -657,6 +659,38 @@ START_TEST(renewals_that_cannot_be_sent_are_tried_in_turn)
 }
 END_TEST
 
+/* The slots of one request are at two nodes of a cluster, of which one has no room at first. */
+START_TEST(slots_of_one_request_are_renewed_each_when_its_server_has_room)
+{
+    static const struct {
+        uint64_t now_us;
+        const struct limit *without_room;
+        size_t n;                  /* renewals that are sent */
+        const struct limit *first; /* of these */
+        bool are_left;
+    } STEPS[] = {
+        {2000, &limits[1], 1, &limits[0], true}, {2050, &limits[1], 0, NULL, true},
+        {2100, NULL, 1, &limits[1], false},      {3099, NULL, 0, NULL, false},
+        {3100, &limits[0], 1, &limits[1], true}, {4099, &limits[0], 0, NULL, true},
+        {4100, &limits[0], 1, &limits[1], true}, /* due again */
+        {4101, NULL, 1, &limits[0], false},      {5101, NULL, 2, &limits[0], false},
+    };
+    struct slot_holders holders;
+    struct slot_holder holder = {.admission = &admission, .renewed_us = 1000};
+    admission.charges[0].slot = 9;
+    admission.charges[1].slot = 10;
+    slot_holders_init(&holders);
+    list_push_back(&holders.by_age, &holder.node);
+    for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
+        n_reported = 0;
+        limit_without_room = STEPS[i].without_room;
+        ck_assert(slot_holders_renew(&holders, &store, STEPS[i].now_us, 1000) == STEPS[i].are_left);
+        ck_assert_uint_eq(n_reported, STEPS[i].n);
+        ck_assert(n_reported == 0 || reported[0].limit == STEPS[i].first);
+    }
+}
+END_TEST
+
 static Suite *settlement_suite(void)
 {
     Suite *suite = suite_create("proxy/settlement");
@@ -697,6 +731,7 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, a_renewal_that_cannot_be_sent_is_due_until_it_can);
     tcase_add_test(make, after_an_outage_renewals_are_spread_out);
     tcase_add_test(make, renewals_that_cannot_be_sent_are_tried_in_turn);
+    tcase_add_test(make, slots_of_one_request_are_renewed_each_when_its_server_has_room);
     tcase_add_test(make, what_was_not_charged_is_not_settled);
     suite_add_tcase(suite, make);
     return suite;
