@@ -28,7 +28,7 @@ struct redis_settlement {
     struct redis_tail tail; /* points into bytes */
     struct address client;  /* ADDRESS_NONE: not known */
     unsigned n_requests;    /* whose settlements it has */
-    struct list node;       /* in one of the queue's lists */
+    struct list node;       /* in a list of a share */
     struct list in_bucket;  /* and in one of its buckets, if it takes others along */
     struct hash128 hash;    /* of bytes without the deltas, while it is in a bucket */
     size_t n_deltas;        /* 0: it can neither join another nor take one along */
@@ -156,26 +156,66 @@ static bool is_room(const struct redis_store *store)
     return store->n_requests < REDIS_SETTLEMENTS_FREE + store->tickets.n_taken;
 }
 
-/* Where those of the client at @address are counted in @list. NULL: nowhere. */
-static unsigned *share_of(const struct redis_settlement_queue *queue,
-                          struct redis_settlement_list *list, const struct address *address)
+/* Where those of the client at @address wait in @list; NULL: it is not known. */
+static struct redis_settlement_share *share_of(const struct redis_settlement_queue *queue,
+                                               struct redis_settlement_list *list,
+                                               const struct address *address)
 {
     if (address == NULL || address->family == ADDRESS_NONE) {
-        return NULL;
+        return &list->shares[REDIS_SETTLEMENT_SHARES];
     }
     const struct address client = address_of_client(address);
     const struct hash128 hash =
         hash_table(&queue->key, span_of((const char *)&client, sizeof(client)));
-    return &list->n_of_share[hash.low % REDIS_SETTLEMENT_SHARES];
+    return &list->shares[hash.low % REDIS_SETTLEMENT_SHARES];
 }
 
-/* Whether a message may be added that has @n_before before it, of the client of @share or NULL. */
-static bool has_place(const struct redis_settlement_list *list, const unsigned *share,
-                      size_t n_before)
+/* Whether a message may be added to @share that has @n_before before it. */
+static bool has_place(const struct redis_settlement_list *list,
+                      const struct redis_settlement_share *share, size_t n_before)
 {
     const size_t n_taken = list->n + n_before;
+    const bool is_bounded = share != &list->shares[REDIS_SETTLEMENT_SHARES];
     return n_taken < REDIS_PENDING_MAX &&
-           (share == NULL || *share + n_before < REDIS_PENDING_MAX - n_taken);
+           (!is_bounded || share->n + n_before < REDIS_PENDING_MAX - n_taken);
+}
+
+static bool is_raise(const struct redis_settlement *message)
+{
+    size_t i = 0;
+    while (i < message->n_deltas && read_delta(message, i) <= 0) {
+        i++;
+    }
+    return i < message->n_deltas;
+}
+
+static void add(struct redis_settlement_list *list, struct redis_settlement_share *share,
+                struct redis_settlement *message)
+{
+    if (share->n == 0) {
+        list_init(&share->raises);
+        list_init(&share->others);
+        list_push_back(&list->turns, &share->turn);
+    }
+    list_push_back(is_raise(message) ? &share->raises : &share->others, &message->node);
+    share->n++;
+    list->n++;
+}
+
+/* The message of @list, which has one, whose turn it is. */
+static struct redis_settlement *take(struct redis_settlement_list *list)
+{
+    struct redis_settlement_share *share =
+        CONTAINER_OF(list->turns.next, struct redis_settlement_share, turn);
+    struct list *node = list_is_empty(&share->raises) ? share->others.next : share->raises.next;
+    list_remove(node);
+    list_remove(&share->turn);
+    share->n--;
+    list->n--;
+    if (share->n > 0) {
+        list_push_back(&list->turns, &share->turn);
+    }
+    return CONTAINER_OF(node, struct redis_settlement, node);
 }
 
 bool redis_settlement_has_room(struct redis_store *store, const struct settlement *settlement)
@@ -199,16 +239,12 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
         }
         list_push_front(bucket, &message->in_bucket);
     }
-    unsigned *share = share_of(queue, list, &message->client);
-    if (!has_place(list, share, 0)) {
+    struct redis_settlement_share *share = share_of(queue, list, &message->client);
+    if (has_place(list, share, 0)) {
+        add(list, share, message);
+    } else {
         list_remove(&message->in_bucket);
         lose(&message->request);
-        return;
-    }
-    list_push_back(&list->messages, &message->node);
-    list->n++;
-    if (share != NULL) {
-        (*share)++;
     }
 }
 
@@ -219,15 +255,8 @@ static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
     struct redis_settlement_list *list =
         queue->slots.n == 0 || (is_turn && queue->corrections.n > 0) ? &queue->corrections
                                                                      : &queue->slots;
-    struct redis_settlement *message =
-        CONTAINER_OF(list->messages.next, struct redis_settlement, node);
-    list_remove(&message->node);
+    struct redis_settlement *message = take(list);
     list_remove(&message->in_bucket);
-    list->n--;
-    unsigned *share = share_of(queue, list, &message->client);
-    if (share != NULL) {
-        (*share)--;
-    }
     return message;
 }
 
@@ -246,11 +275,11 @@ void redis_settlements_send_waiting(struct redis_store *store)
 void redis_settlement_queue_init(struct redis_settlement_queue *queue)
 {
     queue->key = hash_key_new();
-    queue->slots = (struct redis_settlement_list){.n = 0};
     queue->n_sent = 0;
-    queue->corrections = (struct redis_settlement_list){.n = 0};
-    list_init(&queue->slots.messages);
-    list_init(&queue->corrections.messages);
+    queue->slots.n = 0;
+    queue->corrections.n = 0;
+    list_init(&queue->slots.turns);
+    list_init(&queue->corrections.turns);
     for (size_t i = 0; i < REDIS_SETTLEMENT_BUCKETS; i++) {
         list_init(&queue->buckets[i]);
     }

@@ -24,12 +24,21 @@ enum {
     REDIS_SETTLEMENT_SHARES = 1024,
 };
 
+/* The messages of one client, or of those with the same hash; not initialised while there are
+ * none. Each list has the oldest first. */
+struct redis_settlement_share {
+    struct list raises; /* that charge more than was: a charge that is late lets requests pass */
+    struct list others;
+    struct list turn; /* in the turns of its list */
+    unsigned n;
+};
+
 struct redis_settlement_list {
-    struct list messages; /* struct redis_settlement, the oldest first */
-    size_t n;
-    /* Of these by the hash of their client, which may have as many as there are free places. Two
-     * clients with the same hash share that. */
-    unsigned n_of_share[REDIS_SETTLEMENT_SHARES];
+    struct list turns; /* shares with messages; each sends one in turn */
+    size_t n;          /* messages */
+    /* By the hash of their client, which may have as many messages as there are free places. The
+     * last one has those of clients that are not known, without such a bound. */
+    struct redis_settlement_share shares[REDIS_SETTLEMENT_SHARES + 1];
 };
 
 /* The messages of one link that wait. While there are any, requests are in flight, whose replies
@@ -42,6 +51,7 @@ struct redis_settlement_queue {
     struct list buckets[REDIS_SETTLEMENT_BUCKETS]; /* those that take others along, by their hash */
 };
 
+/* @queue is all zero. */
 void redis_settlement_queue_init(struct redis_settlement_queue *queue);
 
 /* Whether all messages of a request may wait that has @settlement: in a cluster each of its

@@ -392,6 +392,55 @@ START_TEST(a_client_leaves_places_to_others)
 }
 END_TEST
 
+/* Gives back the slot of @question, and lets Redis reply until a few of those that wait have been
+ * sent; returns what is left then. */
+static uint64_t left_after_a_few(const struct question *question)
+{
+    struct question next;
+    release(question);
+    redis_server_resume(&server);
+    while (count().n_settlements < REDIS_SETTLEMENTS_FREE + 4) {
+        redis_client_iterate(&client);
+    }
+    ck_assert(is_admitted(&next));
+    return next.charges[0].verdict.remaining;
+}
+
+START_TEST(clients_take_turns)
+{
+    enum { MANY = 400, COST = 500 };
+    const struct address greedy = address_at("192.0.2.2");
+    const struct address other = address_at("192.0.2.1");
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < MANY; i++) {
+        correct_of(&question, 1, 10000 + i, &greedy);
+    }
+    correct_of(&question, COST, 20000, &other);
+    const uint64_t left = left_after_a_few(&question);
+    ck_assert_uint_lt(left, 990 - COST);
+    ck_assert_uint_gt(left, 990 - COST - MANY);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + MANY + 2);
+}
+END_TEST
+
+START_TEST(what_a_client_owes_is_charged_before_what_it_gets_back)
+{
+    enum { MANY = 400, COST = 500 };
+    const struct address client_address = address_at("192.0.2.2");
+    struct question question;
+    fill_link(&question);
+    for (uint64_t i = 0; i < MANY; i++) {
+        correct_of(&question, -1, 10000 + i, &client_address);
+    }
+    correct_of(&question, COST, 20000, &client_address);
+    ck_assert_uint_lt(left_after_a_few(&question), 990 - COST + MANY);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + MANY + 2);
+}
+END_TEST
+
 static bool can_settle(enum settlement_kind kind, const struct address *of)
 {
     const struct settlement settlement = {
@@ -633,6 +682,8 @@ int main(void)
     tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
     tcase_add_test(tcase, no_more_than_a_bound_wait);
     tcase_add_test(tcase, a_client_leaves_places_to_others);
+    tcase_add_test(tcase, clients_take_turns);
+    tcase_add_test(tcase, what_a_client_owes_is_charged_before_what_it_gets_back);
     tcase_add_test(tcase, none_can_be_settled_of_a_client_of_which_too_many_wait);
     tcase_add_test(tcase, a_client_leaves_places_to_the_slots_of_others);
     tcase_add_test(tcase, a_slot_taken_by_a_cancelled_decision_is_given_back);
