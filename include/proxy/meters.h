@@ -101,7 +101,9 @@ struct worker_meters {
     struct latency handshake;         /* from the connection, or the PROXY header, to its end */
     struct counter http2_connections; /* gauge */
     struct counter http2_requests;
+    struct counter http2_active;  /* gauge: those that max.http2_requests counts */
     struct counter http2_refused; /* for max.streams_per_client, max.http2_requests */
+    struct counter http2_evicted; /* for others, at max.http2_requests */
     struct counter http2_abuse[METER_HTTP2_ABUSES]; /* units, see http2/stream.h */
     struct counter grpc_calls[METER_GRPC_STATUSES]; /* over HTTP/2 */
     struct counter forwarded_ignored; /* requests with X-Forwarded-For of untrusted peers */

@@ -298,6 +298,12 @@ const struct metric METRICS[] = {
     GAUGE("http2_connections", "HTTP/2 connections from clients that are open.",
           SUM(http2_connections)),
     COUNTER("http2_requests_total", "Requests that came by HTTP/2.", SUM(http2_requests)),
+    GAUGE("http2_active_requests",
+          "Requests by HTTP/2 that are under way, of those that max.http2_requests counts.",
+          SUM(http2_active)),
+    COUNTER("http2_evicted_total",
+            "Requests by HTTP/2 that were reset for those of other clients, at max.http2_requests.",
+            SUM(http2_evicted)),
     COUNTER(
         "http2_refused_total",
         "Requests by HTTP/2 that were refused for max.streams_per_client or max.http2_requests.",

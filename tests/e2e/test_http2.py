@@ -1,6 +1,7 @@
 """HTTP/2 to clients: requests and answers as by HTTP/1.1, many at a time on one connection."""
 
 import contextlib
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame, SettingsFrame
 
 from harness import message
+from harness.admin import Admin, addresses
 from harness.http2 import Closed, Http2Client
 from harness.upstream import OK, answer
 from harness.wait import until
@@ -535,32 +537,55 @@ def test_a_client_has_so_many_requests_over_all_its_connections(start, start_ups
     until(lambda: len(proxy.all_log_lines()) == 6, "one line for each request that began")
 
 
-def test_all_clients_have_so_many_requests_and_one_a_quarter_of_what_is_left(start, start_upstream):
-    upstream = start_upstream(lambda peer, _: peer.hang())
-    proxy = start(f"{LISTEN}workers: 2\nmax: {{http2_requests: 10}}\nupstream: {upstream.url}")
-
+@pytest.fixture
+def come():
+    """A connection from `source` with 10 requests that begin; those that were not refused."""
     with contextlib.ExitStack() as stack:
-        def come(source):
+        def connect_from(proxy, source):
             client = stack.enter_context(Http2Client(None, sock=socket.create_connection(
                 proxy.address, timeout=30, source_address=(source, 0))))
             streams = [client.begin() for _ in range(10)]
             client.pong()
             return client, [stream for stream in streams if not client.answer_of(stream).reset]
 
-        clients = [come(f"127.0.0.{i}") for i in range(2, 9)]
-        assert [len(held) for _, held in clients] == [2, 2, 2, 1, 1, 1, 1]
-        late, none = come("127.0.0.9")
-        assert none == []
-        first, held = clients[0]
-        first.reset(held[0])
+        yield connect_from
 
-        def is_taken():
-            stream = late.begin()
-            late.pong()
-            return late.answer_of(stream).reset is None
 
-        until(is_taken, "the place of the request that has ended")
-    proxy.await_said("max.http2_requests")
+def test_all_clients_have_so_many_requests_and_one_a_quarter_of_what_is_left(start, start_upstream, come):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}workers: 2\nmax: {{http2_requests: 10}}\nupstream: {upstream.url}")
+    clients = [come(proxy, f"127.0.0.{i}") for i in range(2, 9)]
+    assert [len(held) for _, held in clients] == [2, 2, 2, 1, 1, 1, 1]
+    proxy.await_said('msg="a client has its share of the requests that are left" client=127.0.0.2 requests=2')
+    log_text = proxy.await_said('msg="too many requests of all clients at a time" max=10')
+    assert "too many requests of a client" not in log_text
+
+
+def test_a_newcomer_takes_the_slot_of_the_client_with_the_most_requests(start, start_upstream, come):
+    upstream = start_upstream(lambda peer, _: peer.hang())
+    proxy = start(f"{LISTEN}workers: 1\nadmin: 127.0.0.1:0\nmax: {{http2_requests: 10}}\nupstream: {upstream.url}")
+    operator = Admin(addresses(proxy)[0])
+
+    def metrics():
+        page = operator.ask(path="/metrics").body.decode()
+        return [int(re.search(rf"^sluice_http2_{name} (\d+)$", page, re.MULTILINE)[1])
+                for name in ("active_requests", "evicted_total")]
+
+    clients = [come(proxy, f"127.0.0.{i}") for i in range(2, 9)]
+    assert metrics() == [10, 0]
+    for i in range(9, 12):  # three have two
+        assert len(come(proxy, f"127.0.0.{i}")[1]) == 1
+    assert len(come(proxy, "127.0.0.12")[1]) == 0  # each has one
+    assert metrics() == [10, 3]
+    for client, held in clients[:3]:
+        client.pong()
+        assert [client.answer_of(stream).reset for stream in held] == ["ENHANCE_YOUR_CALM", None]
+    proxy.await_said('msg="request evicted for one of another client" client=127.0.0.2 requests=2')
+    assert {line["fault"] for line in proxy.log_lines(3)} == {
+        "too many requests: it gave way to one of another client"}
+    for client, _ in clients:
+        client.sock.close()
+    until(lambda: metrics() == [3, 3], "the requests of the newcomers alone")
 
 
 def test_trusted_proxies_have_as_many_requests_as_they_want(start, start_upstream, connect):

@@ -21,6 +21,7 @@ void client_env_init(struct client_env *clients, void (*on_gone)(struct client_e
     list_init(&clients->open);
     list_init(&clients->shaking);
     list_init(&clients->victims);
+    stream_clients_init(&clients->stream_clients);
 }
 
 void client_env_open(struct client_env *clients, const struct timeouts_section *timeouts)

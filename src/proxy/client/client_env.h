@@ -17,6 +17,7 @@
 #include "net/loop.h"
 #include "policy/policy.h"
 #include "proxy/client/eviction.h"
+#include "proxy/client/stream_clients.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/meters.h"
 
@@ -27,13 +28,16 @@ struct connection_limits;
 struct exchange_config;
 struct tls_server;
 
+enum { STREAM_REFUSAL_GATES = 3 };
+
 struct client_env {
     /* The worker's: a connection has been closed and returned to its pool. */
     void (*on_gone)(struct client_env *clients);
     struct proxy_env *env;
     struct connection_limits *connection_limits; /* of all workers */
     struct list open;                            /* struct client_connection, oldest first */
-    struct list shaking;        /* struct downstream in a handshake of TLS, the oldest first */
+    struct list shaking; /* struct downstream in a handshake of TLS, the oldest first */
+    struct stream_clients stream_clients; /* who has requests by HTTP/2 */
     struct list victims;        /* candidates that other workers chose as victims: see eviction.h */
     struct pool downstreams;    /* struct downstream */
     struct pool http2_requests; /* struct http2_request */
@@ -46,7 +50,8 @@ struct client_env {
     struct log_gate refusal_gates[METER_REFUSALS];
     struct log_gate eviction_gate;
     struct log_gate handshake_gate;
-    struct log_gate streams_gate;
+    struct log_gate stream_refusal_gates[STREAM_REFUSAL_GATES]; /* as in client_streams.c */
+    struct log_gate stream_eviction_gate;
 };
 
 /* The loop need not exist yet. */

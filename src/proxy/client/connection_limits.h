@@ -40,7 +40,7 @@ struct connection_limits {
     struct client_counts clients;
     struct eviction eviction;
     struct upstream_descriptors upstream_descriptors;
-    struct client_counts http2_clients; /* HTTP/2 connections and requests: client_streams.c */
+    struct client_counts http2_clients; /* workers and requests by HTTP/2: client_streams.h */
     struct client_counts handshakes;    /* of TLS, by client: those after the first message */
     atomic_uint n_handshakes;           /* all of them */
     atomic_uint n_http2_requests;       /* those that http2_clients counts */
@@ -87,26 +87,5 @@ void connection_limits_release(struct client_env *clients, const struct address 
 
 /* Stop counting @connection. A no-op if it is no longer counted. */
 void connection_limits_forget(struct client_connection *connection);
-
-/* --- the HTTP/2 requests under way of each client (client_streams.c) --- */
-
-/* Over all its connections and all workers. Trusted proxies and unix sockets, behind which there
- * are many clients, are not counted. */
-
-/* An HTTP/2 connection of @client begins. *count is for client_streams_leave(); NULL: its requests
- * are not counted. STATUS_NO_MEMORY. */
-MUST_USE enum status client_streams_join(struct client_env *clients, const struct address *client,
-                                         struct client_count **count);
-
-/* The connection has ended, and has no requests. */
-void client_streams_leave(struct client_env *clients, struct client_count *count);
-
-/* A request of @client begins on a connection with @count. False: the client has as many as it may
- * have, of its own or of what is left of max.http2_requests; that is counted and reported. */
-MUST_USE bool client_streams_take(struct client_env *clients, const struct address *client,
-                                  struct client_count *count);
-
-/* A request that was taken has ended, and holds nothing any more. */
-void client_streams_give(struct client_env *clients, struct client_count *count);
 
 #endif /* SLUICE_PROXY_CLIENT_CONNECTION_LIMITS_H */

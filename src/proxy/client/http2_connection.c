@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "proxy/client/client_streams.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/core/proxy_env.h"
@@ -146,7 +147,7 @@ void http2_free(struct http2_connection *connection)
     timeout_disarm(&connection->ping_timeout);
     loop_task_cancel(&connection->flush);
     loop_task_cancel(&connection->go_on);
-    client_streams_leave(connection->downstream->connection.clients, connection->count);
+    client_streams_leave(connection->downstream->connection.clients, connection->client);
     counter_down(&env_of(connection)->meters->http2_connections);
     http2_session_free(connection->session);
     free(connection->kept);
@@ -419,8 +420,7 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     if (is_last || connection->n_begun / 2 >= n_max) { /* a client need not answer the PING */
         http2_session_refuse_new(connection->session);
     }
-    if (!client_streams_take(downstream->connection.clients, &downstream->connection.peer,
-                             connection->count)) {
+    if (!client_streams_take(request->clients, connection->client, &request->slot)) {
         http2_stream_refuse(&request->stream);
         return;
     }
@@ -694,7 +694,7 @@ bool http2_begin(struct downstream *downstream, struct span first)
     connection->session = http2_session_new(&config, now_us);
     if (connection->session == NULL || (first.len > 0 && connection->block == NULL) ||
         client_streams_join(downstream->connection.clients, &downstream->connection.peer,
-                            &connection->count) != STATUS_OK) {
+                            &connection->client) != STATUS_OK) {
         pool_give(&downstream->connection.env->body_blocks, connection->block);
         if (connection->session != NULL) {
             http2_session_free(connection->session);

@@ -18,10 +18,10 @@
 #include "http2/session.h"
 #include "net/loop.h"
 #include "proxy/client/eviction.h"
+#include "proxy/client/stream_clients.h"
 #include "proxy/exchange/client.h"
 #include "proxy/exchange/exchange.h"
 
-struct client_count;
 struct client_env;
 struct downstream;
 struct exchange_config;
@@ -74,6 +74,7 @@ struct http2_body_block {
 struct http2_request {
     struct client client; /* seen by the exchange */
     struct http2_stream stream;
+    struct stream_slot slot;
     struct http2_connection *connection;
     struct client_env *clients;
     struct exchange_config *config; /* a reference */
@@ -101,17 +102,17 @@ struct http2_request {
 struct http2_connection {
     struct downstream *downstream;
     struct http2_session *session;
-    struct list requests;       /* struct http2_request */
-    struct list awaiting_room;  /* those whose exchange waits for the window to open */
-    struct list gathering;      /* those with small pieces that the exchange gets after this read */
-    struct client_count *count; /* of the client's requests; NULL: they are not counted */
-    size_t n_begun;             /* requests so far */
-    unsigned n_shut_out;        /* own answers that wait for a window: at most SHUT_OUT_MAX */
-    struct http2_room room;     /* for the next head */
-    struct http2_request *next; /* the request that the room belongs to; NULL: none */
-    char *block;                /* bytes that were read and not processed; NULL: none */
-    struct span unread;         /* of them */
-    void *kept;                 /* a copy of what the socket did not take; NULL: none */
+    struct list requests;      /* struct http2_request */
+    struct list awaiting_room; /* those whose exchange waits for the window to open */
+    struct list gathering;     /* those with small pieces that the exchange gets after this read */
+    struct stream_client *client; /* whose requests they are; NULL: they are not counted */
+    size_t n_begun;               /* requests so far */
+    unsigned n_shut_out;          /* own answers that wait for a window: at most SHUT_OUT_MAX */
+    struct http2_room room;       /* for the next head */
+    struct http2_request *next;   /* the request that the room belongs to; NULL: none */
+    char *block;                  /* bytes that were read and not processed; NULL: none */
+    struct span unread;           /* of them */
+    void *kept;                   /* a copy of what the socket did not take; NULL: none */
     uint64_t counted_abuse[HTTP2_ABUSE_KINDS]; /* in the worker's meters already */
     uint64_t read_us;                          /* monotonic: when bytes came last */
     uint64_t head_from_us;       /* monotonic: the begin of a head that is not whole */

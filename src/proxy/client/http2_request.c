@@ -10,10 +10,12 @@
 
 #include "base/clock.h"
 #include "http/grpc.h"
+#include "proxy/client/client_streams.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/client/http2_connection.h"
 #include "proxy/exchange/exchange_config.h"
+#include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
 
 enum {
@@ -398,6 +400,35 @@ static const struct client_ops OPS = {
     .on_done = on_done,
 };
 
+/* The policy may have changed since the request began: its peer may be a trusted proxy. */
+static uint64_t moved_us(struct stream_slot *slot)
+{
+    const struct http2_request *request = CONTAINER_OF(slot, struct http2_request, slot);
+    const struct exchange *exchange = request->exchange;
+    const struct address *peer = &request->connection->downstream->connection.peer;
+    if (connection_limits_is_protected(request->clients, peer)) {
+        return UINT64_MAX;
+    }
+    if (exchange == NULL) {
+        return request->waits_from_us;
+    }
+    return exchange->touched_us > request->began_us ? exchange->touched_us : request->began_us;
+}
+
+static void evict(struct stream_slot *slot)
+{
+    struct http2_request *request = CONTAINER_OF(slot, struct http2_request, slot);
+    if (request->exchange != NULL) {
+        exchange_cut(request->exchange, ANSWER_CLIENT_LEFT,
+                     "too many requests: it gave way to one of another client");
+    } else {
+        request->stream.is_client_at_fault = true;
+        http2_request_free(request);
+    }
+}
+
+static const struct stream_slot_ops SLOT_OPS = {.moved_us = moved_us, .evict = evict};
+
 struct http2_request *http2_request_new(struct http2_connection *connection, uint64_t now_us)
 {
     struct downstream *downstream = connection->downstream;
@@ -415,6 +446,7 @@ struct http2_request *http2_request_new(struct http2_connection *connection, uin
                 .is_http2 = true,
                 .grpc_status = GRPC_NONE,
             },
+        .slot = {.ops = &SLOT_OPS},
         .connection = connection,
         .clients = downstream->connection.clients,
         .config = exchange_config_acquire(config),
@@ -474,9 +506,7 @@ void http2_request_free(struct http2_request *request)
         pool_give(&env_of(request)->small_blocks, request->answer_block);
     }
     return_exchange(request);
-    if (!list_is_empty(&request->node)) { /* it has begun */
-        client_streams_give(connection->downstream->connection.clients, connection->count);
-    }
+    client_streams_give(request->clients, &request->slot);
     exchange_config_release(request->config);
     timeout_disarm(&request->timeout);
     list_remove(&request->node);

@@ -133,10 +133,17 @@ void http2_client_pong(struct http2_client *client)
 
 void http2_client_open(struct http2_client *client, struct stage *stage, uint32_t window)
 {
+    http2_client_open_from(client, stage, window, "192.0.2.1");
+}
+
+void http2_client_open_from(struct http2_client *client, struct stage *stage, uint32_t window,
+                            const char *address)
+{
     int fds[2];
     uint8_t settings[6] = {0, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE};
     nghttp2_hd_inflater *inflater;
-    const struct address peer = {.family = ADDRESS_IPV4, .bytes = {192, 0, 2, 1}};
+    struct address peer;
+    ck_assert(address_parse(span_of_text(address), &peer));
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     ck_assert_int_eq(nghttp2_hd_inflate_new(&inflater), 0);
     *client = (struct http2_client){.stage = stage, .fd = fds[1], .inflater = inflater};

@@ -27,6 +27,9 @@ struct http2_client {
 /* Begin HTTP/2 on a connection of @stage; answers may send @window bytes before they wait. What the
  * proxy begins with is read. */
 void http2_client_open(struct http2_client *client, struct stage *stage, uint32_t window);
+/* The same, of the client at @address. */
+void http2_client_open_from(struct http2_client *client, struct stage *stage, uint32_t window,
+                            const char *address);
 
 /* Our end of the connection is closed, if the test has not closed it. */
 void http2_client_close(struct http2_client *client);
