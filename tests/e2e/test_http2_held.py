@@ -1,5 +1,6 @@
 """Clients that do not read their answers, and the others on their connection to a server of HTTP/2."""
 
+import textwrap
 import time
 
 import pytest
@@ -7,12 +8,14 @@ import pytest
 from hyperframe.frame import WindowUpdateFrame
 
 from harness.http2_server import Http2Server
+from harness.reload import reload
 from harness.wait import until
 
 BIG = 200_000  # bytes of an answer
 MEMORY = 1_000_000  # of a connection, as Node's maxSessionMemory
 REJECTED_MAX = 100  # requests in a row, as Node's maxSessionRejectedStreams
 HOLDER = 9
+LISTEN = "{address: 127.0.0.1:0, http: [2, 1.1]}"
 
 
 class Node(Http2Server):
@@ -67,16 +70,24 @@ def a_node(serve):
     return serve(Node())
 
 
-def policy(*servers):
+def rules(*servers, more=""):
     urls = ", ".join(f'"{server.url}"' for server in servers)
     return f"""
-        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
         workers: 1
         trusted_proxies: [127.0.0.1]
-        upstreams: {{api: {{servers: [{urls}], min_download: off}}}}
+        upstreams: {{api: {{servers: [{urls}], min_download: off{more}}}}}
         limits: {{a: {{key: client.ip, algorithm: fixed_window, rate: 100/d, refund_on: [server_failed, 5xx]}}}}
         routes: [{{upstream: api, limits: [a]}}]
         """
+
+
+def policy(*servers):
+    return f"listen: {LISTEN}\n" + textwrap.dedent(rules(*servers))
+
+
+def change_upstream(proxy, server):
+    """The one before is another one then, which is freed with its last answer."""
+    reload(proxy, rules(server, more=", timeout: {response: 19s}"), listen=LISTEN)
 
 
 @pytest.fixture(name="proxy")
@@ -223,6 +234,34 @@ def test_a_full_connection_is_left_when_nobody_else_uses_it(node, proxy, connect
     assert [other.ask(more=of(1)).status for _ in range(3)] == [200] * 3
     assert [request.peer.number for request in node.requests] == [1, 1, 2, 3, 3]
     until(lambda: node.peers[0].is_closed, "the full one to end")
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_full_connection_ends_behind_a_reload(node, proxy, connect, is_cut):
+    holder = hold(connect, proxy, path="/wait")
+    node.wait_for(1)
+    node.full.append(node.peers[0])
+    assert connect(proxy).ask(more=of(1)).status == 200
+    change_upstream(proxy, node)
+    if is_cut:
+        holder.reset(1)
+    else:
+        node.peers[0].answer(1)
+        assert holder.answer(1).status == 200
+    until(lambda: node.peers[0].is_closed, "the full one to end")
+    assert connect(proxy).ask(more=of(1)).status == 200
+
+
+def test_a_connection_of_several_that_do_not_read_ends_behind_a_reload(node, proxy, connect):
+    holders = [hold(connect, proxy, address=address) for address in (7, 8)]
+    wait_until_held(node, 2)
+    assert connect(proxy).ask(more=of(1)).status == 200
+    assert node.last.peer.number == 2
+    change_upstream(proxy, node)
+    for holder in holders:
+        holder.reset(1)
+    until(lambda: node.peers[0].is_closed, "their connection to end")
+    assert connect(proxy).ask(more=of(1)).status == 200
 
 
 def test_cut_answers_end_a_connection_once_one_was_full(node, proxy, connect):

@@ -3,6 +3,7 @@
 
 #include "proxy/upstream/upstream_group.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -35,6 +36,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
         list_init(&server->http2_own[i]);
     }
+    list_init(&server->http2_withdrawn);
     return upstream_name_init(server, upstream_close_outdated);
 }
 
@@ -270,6 +272,7 @@ static void close_server(struct upstream_server *server)
         return; /* not initialized */
     }
     close_idle(server);
+    assert(server->n_connections == 0); /* they point to it */
     close_check(server);
     tls_client_sessions_close(&server->tls_sessions);
     upstream_name_close(server);

@@ -626,4 +626,5 @@ void upstream_http2_close_idle(struct upstream_server *server)
     for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
         close_idle(&server->http2_own[i]);
     }
+    close_idle(&server->http2_withdrawn);
 }

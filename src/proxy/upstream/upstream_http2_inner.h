@@ -80,10 +80,11 @@ struct upstream_stream {
 struct upstream_http2 {
     struct upstream *connection;
     struct http2_session *session; /* NULL: it is being made */
-    struct list node;              /* in server->http2, or http2_own; in neither: for nobody */
-    struct list streams;           /* struct upstream_stream */
-    struct list unreported;        /* those whose users get a head or small pieces after the read */
-    struct list refused;           /* those whose request is not sent */
+    /* In server->http2, http2_own or http2_withdrawn, until it is being closed. */
+    struct list node;
+    struct list streams;    /* struct upstream_stream */
+    struct list unreported; /* those whose users get a head or small pieces after the read */
+    struct list refused;    /* those whose request is not sent */
     size_t n_streams;
     bool is_exclusive;       /* for requests of `owner` alone */
     bool is_single;          /* the same, and for one at a time: see upstream_request */

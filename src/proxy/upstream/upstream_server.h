@@ -57,11 +57,12 @@ struct upstream_server {
      * one alone. */
     struct list http2;
     struct list http2_own[UPSTREAM_OWN_ROWS];
-    unsigned n_own_resting; /* of these, without streams and for good */
-    uint64_t full_us;       /* monotonic: when one was full last; 0: never */
-    uint32_t granted;       /* streams of a connection, as the server said last; 0: nothing yet */
-    bool is_http1;          /* as ALPN said last */
-    bool has_upgraded;      /* it has answered by HTTP/1.1 where it was asked for an upgrade */
+    struct list http2_withdrawn; /* those that take none, for now or for good */
+    unsigned n_own_resting;      /* of these, without streams and for good */
+    uint64_t full_us;            /* monotonic: when one was full last; 0: never */
+    uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
+    bool is_http1;     /* as ALPN said last */
+    bool has_upgraded; /* it has answered by HTTP/1.1 where it was asked for an upgrade */
     uint64_t no_upgrade_until_us;            /* monotonic: it takes no such connections */
     struct tls_client_sessions tls_sessions; /* under group->tls */
     size_t n_connections;                    /* including idle ones */

@@ -62,6 +62,15 @@ static bool is_held_long(const struct upstream_stream *stream, uint64_t now_us)
     return stream->held_since_us != 0 && now_us - stream->held_since_us >= HELD_US;
 }
 
+/* It is not found any more. Its server still knows it, and closes it before its group is freed. */
+static void withdraw(struct upstream_http2 *http2)
+{
+    if (!http2->is_ending) {
+        list_remove(&http2->node);
+        list_push_front(&http2->connection->server->http2_withdrawn, &http2->node);
+    }
+}
+
 /* Leave @http2 to the client whose answers are held back there for long, or, if there are several,
  * to nobody. */
 static void set_aside_if_held(struct upstream_http2 *http2, uint64_t now_us)
@@ -82,11 +91,13 @@ static void set_aside_if_held(struct upstream_http2 *http2, uint64_t now_us)
         return;
     }
     http2->is_set_aside = true;
-    list_remove(&http2->node);
-    if (!has_several) {
-        http2->owner = *holder;
-        list_push_front(row_of(http2->connection->server, holder), &http2->node);
+    if (has_several) {
+        withdraw(http2);
+        return;
     }
+    http2->owner = *holder;
+    list_remove(&http2->node);
+    list_push_front(row_of(http2->connection->server, holder), &http2->node);
 }
 
 static void set_held_aside(struct upstream_server *server)
@@ -138,7 +149,7 @@ bool upstream_sharing_is_crowded(const struct upstream_stream *stream)
 static void retire(struct upstream_http2 *http2)
 {
     http2->is_full = true;
-    list_remove(&http2->node);
+    withdraw(http2);
 }
 
 static void note_full(struct upstream_http2 *http2)
