@@ -325,6 +325,11 @@ static void add_shadow(struct look *look)
 
 /* --- fields --- */
 
+static bool is_served(const struct simulation_answer *answer)
+{
+    return answer->verdict == SIMULATION_ALLOWED || answer->verdict == SIMULATION_FREE;
+}
+
 /* The configured answer of sluice's own; NULL: there is none. */
 static const struct reply_spec *reply_of(const struct simulation_answer *answer)
 {
@@ -332,9 +337,7 @@ static const struct reply_spec *reply_of(const struct simulation_answer *answer)
         return answer->admission->lacked != NULL ? admission_missing_reply(answer->admission)
                                                  : admission_deny_reply(answer->admission);
     }
-    const bool is_served =
-        answer->verdict == SIMULATION_ALLOWED || answer->verdict == SIMULATION_FREE;
-    return is_served && answer->route != NULL ? answer->route->respond : NULL;
+    return is_served(answer) && answer->route != NULL ? answer->route->respond : NULL;
 }
 
 /* What the proxy would say by itself; the upstream's fields are the upstream's. */
@@ -353,10 +356,7 @@ static size_t make_fields(struct look *look, struct field *fields)
             (struct field){.name = SPAN("Retry-After"), .value = number_text(look, seconds)};
     }
     const struct reply_spec *reply = reply_of(answer);
-    const bool is_problem_of_key =
-        answer->verdict == SIMULATION_DENIED && answer->admission->lacked != NULL && reply == NULL;
-    if ((answer->verdict == SIMULATION_DENIED && !is_problem_of_key) ||
-        answer->verdict == SIMULATION_UNDECIDED) {
+    if (!is_served(answer)) {
         fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
     }
     for (size_t i = 0; reply != NULL && i < reply->n_set; i++) {

@@ -66,6 +66,16 @@ def test_rule_76_a_denial_says_what_was_exceeded_and_is_not_stored(start):
                              "violated-policies": ["per-client"], "retry-after": wait_s}
 
 
+def test_rule_76_no_error_is_stored(start):
+    """A cache in front would give one client's 431 to all."""
+    proxy = start("upstreams: {none: {servers: [http://127.0.0.1:9]}}\n"
+                  "routes: [{match: {host: a}, upstream: none}]\n")
+    answers = [proxy.ask(path="/%zz", host="a"), proxy.ask(host="b"), proxy.ask(host="a"),
+               proxy.ask(host="a", fields=[("X", "x" * 20000)]), proxy.ask(host="a", fields=[("Expect", "y")])]
+    assert [answer.status for answer in answers] == [400, 404, 502, 431, 417]
+    assert [answer.get("Cache-Control") for answer in answers] == ["no-store"] * 5
+
+
 def test_rule_75_retry_after_is_the_whole_wait_and_no_more(start):
     period_s = 6
     proxy = start(limited({"slow": f"{{key: client.ip, rate: 1/{period_s}s}}"}))

@@ -47,6 +47,13 @@ static void begin(struct exchange *exchange, uint16_t status)
     reply_add_date(exchange);
 }
 
+/* An answer to one request, which a cache must not give to others. */
+static void begin_unstored(struct exchange *exchange, uint16_t status)
+{
+    begin(exchange, status);
+    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+}
+
 /* A text over new memory of the exchange; if there is none, a text of capacity 0. */
 static struct text new_text(struct exchange *exchange, size_t bytes)
 {
@@ -86,7 +93,7 @@ void reply_add_ratelimit_fields(struct exchange *exchange)
 struct span reply_problem(struct exchange *exchange, uint16_t status, const char *detail)
 {
     struct text text = new_text(exchange, PROBLEM_BYTES_MAX);
-    begin(exchange, status);
+    begin_unstored(exchange, status);
     if (status == 503) {
         add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
     } else if (status == 401 && exchange->evaluation.challenge != NULL) {
@@ -156,8 +163,7 @@ static struct span with_reply(struct exchange *exchange, const struct reply_spec
 struct span reply_lacking(struct exchange *exchange)
 {
     const struct reply_spec *reply = admission_missing_reply(&exchange->admission);
-    begin(exchange, reply->status);
-    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    begin_unstored(exchange, reply->status);
     return with_reply(exchange, reply);
 }
 
@@ -168,8 +174,7 @@ struct span reply_denied(struct exchange *exchange)
     uint64_t retry_after_s = 0;
     const bool has_retry_after = admission_retry_after_s(admission, &retry_after_s);
 
-    begin(exchange, deny_reply_status(custom));
-    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    begin_unstored(exchange, deny_reply_status(custom));
     if (has_retry_after) {
         add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), retry_after_s);
     }
@@ -185,8 +190,7 @@ struct span reply_denied(struct exchange *exchange)
 
 struct span reply_undecided(struct exchange *exchange)
 {
-    begin(exchange, 503);
-    reply_add_field(exchange, FIELD_OTHER, SPAN("Cache-Control"), SPAN("no-store"));
+    begin_unstored(exchange, 503);
     add_number(exchange, FIELD_RETRY_AFTER, field_name(FIELD_RETRY_AFTER), RETRY_LATER_S);
     return with_body(exchange,
                      SPAN("{\"type\":\"https://iana.org/assignments/http-problem-types"

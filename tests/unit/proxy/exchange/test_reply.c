@@ -67,8 +67,8 @@ static const struct {
      "\"title\":\"Temporary reduced capacity\",\"status\":503,"
      "\"detail\":\"the request's limits cannot be checked just now\"}\n"},
     {FAKE_ALLOWS, "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n",
-     "400 Bad Request\r\nDate: DATE\r\nContent-Type: application/problem+json\r\n"
-     "Content-Length: 106\r\n\r\n"
+     "400 Bad Request\r\nDate: DATE\r\nCache-Control: no-store\r\n"
+     "Content-Type: application/problem+json\r\nContent-Length: 106\r\n\r\n"
      "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
      "\"detail\":\"the path holds a % that is no escape\"}\n"},
 };
