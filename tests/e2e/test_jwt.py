@@ -413,13 +413,13 @@ def test_keys_are_rotated_under_load(start, issuer, tmp_path):
     issuer.keys = [old]
     proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n", jwt=of_issuer(issuer, tmp_path),
                          more="workers: 2\n"))
-    fields = bearer(old.sign(claims()))
+    fields, of_new = (bearer(key.sign(claims())) for key in (old, new))
     until(lambda: proxy.ask(fields=fields).status == 200, "keys")
     statuses, stop = [], threading.Event()
 
     def ask_on():
         with proxy.connect() as client:
-            while not stop.is_set():
+            while not stop.wait(0.005):
                 statuses.append(client.ask(fields=fields).status)
 
     threads = [threading.Thread(target=ask_on) for _ in range(4)]
@@ -427,7 +427,7 @@ def test_keys_are_rotated_under_load(start, issuer, tmp_path):
         thread.start()
     try:
         issuer.keys = [old, new]
-        until(lambda: proxy.ask(fields=bearer(new.sign(claims()))).status == 200, "the new key")
+        until(lambda: proxy.ask(fields=of_new).status == 200, "the new key")
     finally:
         stop.set()
         for thread in threads:
@@ -445,7 +445,8 @@ def test_an_issuer_withdraws_its_last_key(start, issuer, tmp_path, body):
     fields = bearer(key.sign(claims()))
     until(lambda: proxy.ask(fields=fields).status == 200, "keys")
     issuer.body = body
-    until(lambda: proxy.ask(fields=bearer(other.sign(claims()))).status and issuer.n_asked == 2, "the next fetch")
+    of_other = bearer(other.sign(claims()))
+    until(lambda: proxy.ask(fields=of_other).status and issuer.n_asked == 2, "the next fetch")
     until(lambda: proxy.ask(fields=fields).status == 401, "the refusal")
     refused = proxy.ask(fields=bearer(key.sign(claims("bob"))))
     assert (refused.status, refused.get("WWW-Authenticate")) == (401, INVALID)

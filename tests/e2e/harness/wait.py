@@ -5,19 +5,25 @@ import threading
 import time
 
 POLL_S = 0.005
+LONGEST_POLL_S = 0.05
+
+
+def _rest(waited_s):
+    """Before the next look. What has not come for long is looked for less often: a look costs, as a rule a request."""
+    time.sleep(min(max(POLL_S, waited_s / 40), LONGEST_POLL_S))
 
 
 def until(condition, what, within=30.0):
     """The first true value of condition(); a failure that says `what` if none comes in time. Whoever
     takes longer than that to look looks twice: what came meanwhile came in time."""
-    deadline = time.monotonic() + within
+    started = time.monotonic()
     while True:
         looked_at = time.monotonic()
         value = condition()
         if value:
             return value
-        assert looked_at < deadline, f"waited {within} s for {what}"
-        time.sleep(POLL_S)
+        assert looked_at - started < within, f"waited {within} s for {what}"
+        _rest(looked_at - started)
 
 
 def is_readable(sock, within_s):
@@ -80,7 +86,7 @@ def soon(condition, what, within):
             if was_late:
                 time.sleep(2 * stalls.NOTED_S)  # a stall is known of when it is over
                 assert not is_late(), f"waited {within} s, and {stalls.total_s:.1f} s of stalls, for {what}"
-            time.sleep(POLL_S)
+            _rest(time.monotonic() - started)
 
 
 def holds_unless_it_stalls(trial, allowed_s):
