@@ -1,17 +1,18 @@
 """clang accepts each C file that the build knows, with the build's own warnings: the fuzz preset is built by
-it, everything else by gcc. Called with the root and the build's folder."""
+it, everything else by gcc. Called with the root, the build's folder, and I/N for the I-th of N parts, from 1."""
 
-import concurrent.futures
+import hashlib
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 
 import tree
 
-AT_ONCE = 2  # as CMakeLists.txt says to ctest
 FOLDERS = ("src", "tests", "bench")
 SKIPPED = 77
 # Files that no target has, each with the options it is checked with.
@@ -46,21 +47,78 @@ def commands(build):
     return found
 
 
-def check(clang, folder, options):
-    result = subprocess.run([clang, "-fsyntax-only", *options], cwd=folder, capture_output=True, text=True,
-                            check=False)
-    return result.stderr if result.returncode != 0 else ""
+class Accepted:
+    """What clang has accepted before, below the build's folder: of each C file the contents of all that it includes,
+    and how it was checked. It is not checked again while all of that is the same."""
+
+    def __init__(self, clang, build):
+        self._folder = os.path.join(build, "clang-accepted")
+        self._started_ns = time.time_ns()
+        self._hashes = {}
+        version = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
+        # Another header of the same name may come to be found first: of ours, or of the system's.
+        places = [os.stat(path).st_mtime_ns for path in ("/usr/include", "/usr/local/include") if os.path.exists(path)]
+        self._how = [self._hash(__file__), self._hash(clang), version, places, tree.files(".h"),
+                     [os.environ.get(name) for name in ("CPATH", "C_INCLUDE_PATH")]]
+
+    def _hash(self, path):
+        """Of the contents; None if there is no such file."""
+        if path not in self._hashes:
+            try:
+                with open(path, "rb") as file:
+                    self._hashes[path] = hashlib.sha256(file.read()).hexdigest()
+            except OSError:
+                self._hashes[path] = None
+        return self._hashes[path]
+
+    def _state(self, folder, options, paths):
+        files = [[path, self._hash(os.path.join(folder, path))] for path in paths]
+        return hashlib.sha256(json.dumps([self._how, folder, options, files]).encode()).hexdigest()
+
+    def _note(self, path):
+        return os.path.join(self._folder, path.replace("/", "-") + ".json")
+
+    def has(self, path, folder, options):
+        try:
+            with open(self._note(path), encoding="utf-8") as file:
+                noted = json.load(file)
+        except (OSError, ValueError):
+            return False
+        return noted["state"] == self._state(folder, options, noted["paths"])
+
+    def add(self, path, folder, options, paths):
+        if any(os.stat(os.path.join(folder, one)).st_mtime_ns >= self._started_ns for one in paths):
+            return  # it may not be what clang has read
+        os.makedirs(self._folder, exist_ok=True)
+        note = self._note(path)
+        with open(note + ".new", "w", encoding="utf-8") as file:
+            json.dump({"state": self._state(folder, options, paths), "paths": paths}, file)
+        os.replace(note + ".new", note)
 
 
-def findings(clang, build):
+def check(clang, accepted, path, folder, options):
+    if accepted.has(path, folder, options):
+        return ""
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as rule:
+        result = subprocess.run([clang, "-fsyntax-only", "-MD", "-MF", rule.name, *options], cwd=folder,
+                                capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            return result.stderr
+        paths = shlex.split(rule.read().replace("\\\n", " "))[1:]  # behind the target
+    accepted.add(path, folder, options, paths)
+    return ""
+
+
+def findings(clang, build, number, count):
     known = commands(build)
     for path in tree.files(".c", folders=FOLDERS):
         if path not in known:
             yield f"{path}: no target of the build has it"
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        for said in pool.map(lambda of: check(clang, *of), known.values()):
-            if said:
-                yield said
+    accepted = Accepted(clang, build)
+    for path in sorted(known)[number - 1::count]:
+        said = check(clang, accepted, path, *known[path])
+        if said:
+            yield said
 
 
 def main():
@@ -68,7 +126,7 @@ def main():
     if clang is None:
         print("clang is not installed")
         sys.exit(SKIPPED)
-    tree.finish(list(findings(clang, sys.argv[2])))
+    tree.finish(list(findings(clang, sys.argv[2], *map(int, sys.argv[3].split("/")))))
 
 
 main()
