@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import textwrap
+import zlib
 
 import pytest
 
@@ -19,16 +20,35 @@ from harness.upstream import Upstream
 from harness.wait import until
 
 WORKERS = 2  # of a proxy whose store a test chooses
+TAKES_S = 0.5  # a test that does not say what it takes
 
 
 def pytest_addoption(parser):
     parser.addoption("--shard", default="1/1", help="I/N: the I-th of N parts of the tests, from 1")
 
 
+def _part(items, number, count):
+    """The part of that number, from 1, of `count` which take about as long. What takes longest is dealt first, and the
+    parameters of a test one after another: in no order of theirs, since quick and slow ones often alternate."""
+    parts = [set() for _ in range(count)]
+    loads = [0.0] * count
+
+    def takes_s(item):
+        mark = item.get_closest_marker("takes")
+        return mark.args[0] if mark else TAKES_S
+
+    def order(item):
+        return -takes_s(item), item.location[1], zlib.crc32(item.nodeid.encode())
+
+    for item in sorted(items, key=order):
+        lightest = loads.index(min(loads))
+        parts[lightest].add(item)
+        loads[lightest] += takes_s(item)
+    return [item for item in items if item in parts[number - 1]]
+
+
 def pytest_collection_modifyitems(config, items):
-    number, count = map(int, config.getoption("--shard").split("/"))
-    # Parameters often alternate between quick and slow: three neighbours go into the same part.
-    items[:] = [item for i, item in enumerate(items) if i // 3 % count == number - 1]
+    items[:] = _part(items, *map(int, config.getoption("--shard").split("/")))
     # Of so many that follow each other the one of that number, from 0: see scripts/test.
     every = int(os.environ.get("E2E_EVERY", "1"))
     first = int(os.environ.get("E2E_FIRST", "0"))
@@ -43,6 +63,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "takes(seconds): that a test waits, where they are many: see _part()")
     if not program.PROGRAM:
         raise pytest.UsageError("set SLUICE to the built program")
 

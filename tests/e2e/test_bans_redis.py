@@ -61,6 +61,7 @@ def test_a_key_is_reset_while_its_slot_is_on_the_move(start_proxies, start_clust
     reset()
 
 
+@pytest.mark.takes(4)
 def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
     proxies = start_proxies(f"redis: {json.dumps(cluster.urls[:2])}, deadline: 10s, on_failure: deny")
@@ -78,6 +79,7 @@ def test_bans_follow_the_hash_to_another_node(start_proxies, start_cluster):
     await_statuses(proxies, {204})
 
 
+@pytest.mark.takes(7)
 def test_bans_are_heard_of_while_their_slot_is_on_the_move(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
     store = f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny"
@@ -100,6 +102,7 @@ def test_bans_are_heard_of_while_their_slot_is_on_the_move(start_proxies, start_
     await_statuses(proxies, {429})
 
 
+@pytest.mark.takes(16)
 def test_bans_stay_with_the_owner_of_a_slot_whose_move_is_given_up(start_proxies, start_cluster):
     cluster = start_cluster(3, 0)
     proxies = start_proxies(f"redis: {json.dumps(cluster.urls)}, deadline: 10s, on_failure: deny")
@@ -115,6 +118,7 @@ def test_bans_stay_with_the_owner_of_a_slot_whose_move_is_given_up(start_proxies
     await_statuses(proxies, {429})
 
 
+@pytest.mark.takes(6)
 def test_bans_follow_a_failover(start_proxies, start_watched):
     watched = start_watched()
     proxies = start_proxies(f'redis: "{watched.url}", deadline: 10s, on_failure: deny')
@@ -170,6 +174,7 @@ def test_a_subscription_that_a_busy_redis_refuses_is_no_error(start_proxies, sta
     assert proxy.statuses() == {429}
 
 
+@pytest.mark.takes(6)
 def test_a_subscription_to_a_replica_without_its_master_is_no_error(start_proxies, start_redis):
     redis = start_redis("--replica-serve-stale-data", "no")
     proxy, = start_proxies(at(redis), 1)
@@ -258,6 +263,7 @@ def test_tables_that_cannot_be_read_are_asked_for_once_a_second(start, start_red
     assert n_asked <= 2 * (SECONDS + 2) and n_connected <= 2  # a link of another thread may come late
 
 
+@pytest.mark.takes(6)
 @pytest.mark.parametrize("reply", [
     "-CLUSTERDOWN The cluster is down\r\n",
     "-MOVED 3999 127.0.0.1:{port}\r\n",  # to itself, as two nodes that name each other

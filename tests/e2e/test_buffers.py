@@ -235,6 +235,7 @@ def test_a_body_may_pause_for_a_moment_when_a_server_has_been_chosen(start, star
     assert is_whole
 
 
+@pytest.mark.takes(4)
 def test_the_time_of_a_server_that_does_not_read_is_not_the_clients(start, start_upstream):
     def read_late(peer, request):
         time.sleep(3)

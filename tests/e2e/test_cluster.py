@@ -8,6 +8,8 @@ import re
 import threading
 import time
 
+import pytest
+
 from harness.flow import STALL_S, STALLED
 from harness.upstream import answer
 from harness.wait import soon, until
@@ -141,6 +143,7 @@ def test_limits_in_several_slots_admit_together_what_each_of_them_may(start, sta
     assert left(denied, "per-user") == 10
 
 
+@pytest.mark.takes(4)
 def test_slots_of_concurrency_on_several_nodes_are_all_given_back(start, start_cluster):
     cluster = start_cluster(3, 0)
     proxies = start_proxies(start, cluster, """
@@ -306,6 +309,7 @@ def users_by_owner(proxy, cluster, n=2):
             return [found[node.port] for node in cluster.masters]
 
 
+@pytest.mark.takes(12)
 def test_a_lost_master_is_missed_on_its_own_slots_alone_until_its_replica_takes_over(
         start, start_cluster):
     burst = 100_000
@@ -346,6 +350,7 @@ def test_a_lost_master_is_missed_on_its_own_slots_alone_until_its_replica_takes_
     assert by_redis - taken <= since_then, (by_redis, taken, since_then)
 
 
+@pytest.mark.takes(9)
 def test_without_most_masters_each_limit_does_what_its_on_failure_says(start, start_cluster):
     cluster = start_cluster(3, 0, "--cluster-node-timeout", "1000")
     proxy, = start_proxies(start, cluster, """

@@ -277,6 +277,7 @@ def test_a_fault_of_one_node_is_missed_on_its_own_slots_alone(start, cluster, se
         flow.check_decision_times(proxy, DEADLINE_S)
 
 
+@pytest.mark.takes(4)
 def test_scripts_that_are_flushed_on_all_nodes_are_seen_by_nobody(start, cluster, seed):
     stage = Stage(start, cluster, seed, "deadline: 10s")
     with stage.flow as flow:

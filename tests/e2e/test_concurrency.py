@@ -127,6 +127,7 @@ def test_slots_are_of_all_proxies_together(start_sharing, start_upstream, scene)
         wait_for_free(proxy, 3)
 
 
+@pytest.mark.takes(4)
 @pytest.mark.parametrize("lose", ["lost", "outlived"])
 def test_slots_that_redis_has_forgotten_are_taken_again(start_sharing, start_upstream, scene, lose):
     upstream = start_upstream(scene)
@@ -159,6 +160,7 @@ def test_a_slot_is_one_whatever_the_request_costs_otherwise(start_in_store, star
 # --- giving back ---
 
 
+@pytest.mark.takes(2)
 @pytest.mark.parametrize("path, status", [
     ("ok", 200), ("refuse", 502), ("cut", None), ("garbage", 502), ("switch", 502), ("hang", 504)])
 def test_a_slot_comes_back_however_the_upstream_answers(
@@ -189,6 +191,7 @@ BAD_REQUESTS = {
 }
 
 
+@pytest.mark.takes(2)
 @pytest.mark.parametrize("request_bytes, status", BAD_REQUESTS.values(), ids=BAD_REQUESTS.keys())
 def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
         start_in_store, start_upstream, scene, request_bytes, status):
@@ -199,6 +202,7 @@ def test_a_slot_comes_back_from_a_request_that_is_refused_on_its_way(
     wait_for_free(proxy, 2)
 
 
+@pytest.mark.takes(2)
 @pytest.mark.parametrize("leave", ["close", "reset"])
 @pytest.mark.parametrize("request_bytes", [
     message.request("GET", "/gate"),
@@ -242,6 +246,7 @@ class Gateway:
             peer.send(BAD_GATEWAY)
 
 
+@pytest.mark.takes(3)
 @pytest.mark.parametrize("path, status, sent", [("lost", 502, None), ("large", 413, b"a part"),
                                                 ("cut", None, b"a part")])
 def test_a_gateways_own_answer_does_not_free_a_slot_of_its_application(
@@ -282,6 +287,7 @@ def test_a_request_whose_client_has_left_is_counted_until_its_server_has_ended_i
     wait_for_free(proxy, 1)
 
 
+@pytest.mark.takes(3)
 def test_a_slot_comes_back_from_a_client_that_does_not_read(start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
     proxy = start_in_store(slots(upstream.url, n=1, top=IMPATIENT))
@@ -342,6 +348,7 @@ def test_a_proxy_that_stops_gives_its_slots_back(start_sharing, start_upstream, 
 # --- leases ---
 
 
+@pytest.mark.takes(4)
 def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
         start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
@@ -356,6 +363,7 @@ def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
     wait_for_free(proxy, 1)
 
 
+@pytest.mark.takes(4)
 def test_the_slots_of_a_proxy_that_died_come_back_with_their_lease(
         start_sharing, start_upstream, scene):
     upstream = start_upstream(scene)
@@ -488,6 +496,7 @@ def test_a_slot_of_a_client_alone_is_kept_while_its_body_is_awaited(start_in_sto
     wait_for_free(proxy, 2)
 
 
+@pytest.mark.takes(6)
 def test_a_held_request_takes_its_slot_when_it_departs(start_in_store, start_upstream, scene):
     upstream = start_upstream(scene)
     proxy = start_in_store(slots(

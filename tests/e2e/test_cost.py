@@ -420,6 +420,7 @@ WINDOWS = {"fixed": "algorithm: fixed_window", "first": "algorithm: fixed_window
            "log": "algorithm: sliding_log"}
 
 
+@pytest.mark.takes(9)
 def test_what_the_response_says_counts_when_it_says_it_though_the_window_of_the_request_is_over(
         start_in_store, start_upstream):
     period_s = 5
@@ -452,6 +453,7 @@ routes:
     until(all_have_it, "all limits to have what the response said", within=4)  # its window
 
 
+@pytest.mark.takes(10)
 def test_answers_that_take_longer_than_the_window_keep_to_the_rate(start_in_store, start_upstream):
     """Each takes 1.2 s and says 20, of 10 in a second: whoever never had to wait would have 16 a second."""
     names = ["token_bucket", *WINDOWS]
@@ -517,6 +519,7 @@ def say(peer, request):
         peer.send(answer(f"{word} Said"))
 
 
+@pytest.mark.takes(2)
 @pytest.mark.parametrize("words, look_status, charged, free", [
     ("charge_on: [401, 403]", 401, ["401", "403", "close", "hang"], ["200", "404", "500", "cut"]),
     ("charge_on: [4xx, server_failed]", 404, ["404", "499", "503", "close", "cut", "hang"],

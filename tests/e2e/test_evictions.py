@@ -353,6 +353,7 @@ def test_own_answers_that_are_not_read_give_way(start, path, version):
     until(lambda: "kind=idle" in proxy.stderr(), "the eviction in the log")
 
 
+@pytest.mark.takes(10)
 def test_an_http2_connection_that_gave_up_unread_answers_gives_way(start):
     """It rests, and its socket takes no GOAWAY."""
     proxy = start(policy(1, routes="timeouts: {head: 500ms, idle: 1h}\n" + OWN_ANSWERS,
@@ -624,6 +625,7 @@ def test_a_flood_of_silent_connections_locks_nobody_out(start, workers):
     assert "too many connections" not in proxy.log_at_end()
 
 
+@pytest.mark.takes(6)
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("first_bytes", [b"GET /ok HTTP/1.1\r\nHost: a\r\n\r\n", b"G"])
 def test_connections_that_speak_once_and_then_wait_lock_nobody_out(start, workers, first_bytes):
@@ -648,6 +650,7 @@ def test_connections_that_speak_once_and_then_wait_lock_nobody_out(start, worker
     assert n_refused == 0 and n_served == 40
 
 
+@pytest.mark.takes(5)
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_maximum_holds_over_all_workers(start, workers):
     n_max = 50

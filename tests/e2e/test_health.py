@@ -101,6 +101,7 @@ def test_a_server_that_fails_in_a_row_is_passed_over(start, start_moody, mood):
     assert bad.url in proxy.stderr() and "why=" in proxy.stderr()
 
 
+@pytest.mark.takes(5)
 def test_requests_that_time_out_together_are_one_failure(start, start_moody):
     """One client can send many at once to a page that takes too long."""
     servers = start_moody(2)
@@ -145,6 +146,7 @@ def test_requests_of_one_client_that_time_out_eject_nobody(start, start_moody):
     until(lambda: count(proxy, DOWN) == 2, "both servers to be down")
 
 
+@pytest.mark.takes(5)
 def test_the_only_client_has_a_server_ejected_that_serves_nothing_for_a_while(start, start_moody):
     bad, good = start_moody(2)
     bad.mood = "close"

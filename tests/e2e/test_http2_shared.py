@@ -155,6 +155,7 @@ def test_who_ends_a_connection_that_is_its_own_is_not_tried_again(start, start_h
     assert sum(len(server.requests) for server in servers) == 1
 
 
+@pytest.mark.takes(5)
 def test_the_end_of_a_connection_is_one_failure(start, start_http2_server, connect):
     servers = [start_http2_server(behave=never) for _ in range(2)]
     proxy = start(policy(*servers, more=", eject: {failures: 2, for: 1m}"))

@@ -390,6 +390,7 @@ def test_start_up_does_not_wait_for_keys(start, issuer, tmp_path):
     until(lambda: proxy.ask(fields=fields).status == 200, "keys")
 
 
+@pytest.mark.takes(10)
 def test_a_withdrawn_key_stops_remembered_tokens(start, issuer, tmp_path):
     old, new = (Es256Key(tmp_path, name) for name in ("old", "new"))
     issuer.keys = [old]
@@ -408,6 +409,7 @@ def test_a_withdrawn_key_stops_remembered_tokens(start, issuer, tmp_path):
     assert issuer.n_asked == 2
 
 
+@pytest.mark.takes(10)
 def test_keys_are_rotated_under_load(start, issuer, tmp_path):
     old, new = (Es256Key(tmp_path, name) for name in ("old", "new"))
     issuer.keys = [old]
@@ -435,6 +437,7 @@ def test_keys_are_rotated_under_load(start, issuer, tmp_path):
     assert set(statuses) == {200} and len(statuses) > 100
 
 
+@pytest.mark.takes(20)
 @pytest.mark.parametrize("body", [
     b'{"keys": []}', b'{"keys": [{"kty": "EC", "crv": "P-521", "x": "AQAB", "y": "AQAB"}]}'])
 def test_an_issuer_withdraws_its_last_key(start, issuer, tmp_path, body):
@@ -501,6 +504,7 @@ def test_a_server_that_is_away_or_not_the_one(start, issuer, tmp_path):
     assert proxy.ask(fields=bearer(key.sign(claims()))).status == 200
 
 
+@pytest.mark.takes(21)
 def test_issuers_that_hang_hold_no_other_back(start, issuer, tmp_path):
     good = Issuer(Authority(tmp_path / "good"))
     good.keys = [Es256Key(tmp_path, "one")]

@@ -189,6 +189,7 @@ def read_nothing(client, upstream, number):
         client.read()
 
 
+@pytest.mark.takes(5)
 @pytest.mark.parametrize("keep_waiting, n_body, limit", [
     (withhold_a_byte, len(GUESS), "charge_on: [401, 403]"),
     (withhold_a_byte, len(GUESS), "refund_on: [server_failed, 502]"),
@@ -205,6 +206,7 @@ def test_a_client_that_keeps_a_server_waiting_until_it_gives_up_pays_for_it(
     assert len(upstream.requests) == LIMIT
 
 
+@pytest.mark.takes(11)
 def test_a_client_that_keeps_servers_waiting_does_not_have_them_ejected(start, start_upstream):
     upstreams = [start_upstream(Impatient(1), reads_body=False) for _ in range(2)]
     proxy = start(f"upstreams: {{api: {{servers: {[one.url for one in upstreams]}, eject: 1}}}}\n"

@@ -223,6 +223,7 @@ def test_an_answer_that_would_be_refused_does_not_free_the_slot_of_a_client_that
     wait_for_free(proxy, SLOTS)
 
 
+@pytest.mark.takes(20)
 def test_the_slot_of_a_refused_answer_comes_back_after_the_time_of_an_answer(start, start_upstream, works):
     upstream = start_upstream(works(REFUSED["control_byte"]))
     proxy = start(policy(upstream, response="1s"))
@@ -384,6 +385,7 @@ def test_who_leaves_a_stream_of_events_frees_its_slot_at_once(start, start_upstr
     wait_for_free(proxy, SLOTS)
 
 
+@pytest.mark.takes(5)
 def test_a_server_that_works_longer_than_the_lease_keeps_the_slot(start_in_store, start_upstream, works):
     server = works()
     upstream = start_upstream(server)
@@ -648,6 +650,7 @@ def test_who_leaves_and_ends_its_connection_keeps_the_slot(start, http2_server, 
     wait_for_free(proxy, SLOTS)
 
 
+@pytest.mark.takes(5)
 @pytest.mark.parametrize("side, end", [("upload", "reset"), ("upload", "close"), ("upload", "goaway"),
                                        ("download", "close")])
 def test_the_slot_of_a_slow_client_comes_back_with_the_end_of_its_stream(start, http2_server, side, end):

@@ -131,6 +131,7 @@ def parts(lines):
     return access, told
 
 
+@pytest.mark.takes(4)
 @pytest.mark.parametrize("which", ["stdout", "both"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_when_the_reader_reads_again_lines_go_on_and_the_lost_ones_are_told(start_run, kind, which):

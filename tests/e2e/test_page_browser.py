@@ -81,6 +81,7 @@ def totals(page):
                     ".map((one) => [one.dataset.total, Number(one.textContent.replaceAll(',', ''))]))")
 
 
+@pytest.mark.takes(8)
 def test_numbers_are_those_of_the_metrics_within_two_seconds(start, browser):
     proxy, admin, url = run(start)
     page = browser()
@@ -340,6 +341,7 @@ def test_a_connection_that_could_not_begin_leaves_no_viewer_behind(start, browse
     page.wait_text("#connection", "ready")
 
 
+@pytest.mark.takes(6)
 def test_tabs_that_are_not_seen_take_no_connection_from_those_that_are(start, browser):
     proxy, _, url = run(start)
     proxy.ask(path="/a/1/")
@@ -390,6 +392,7 @@ def test_a_table_stays_where_it_was_scrolled_to(start, browser):
     assert page.run(f"return document.activeElement === {region}")
 
 
+@pytest.mark.takes(8)
 def test_a_wrong_token_is_asked_for_again(start, browser):
     _, _, url = run(start)
     page = browser()
@@ -489,6 +492,7 @@ def test_requests_that_were_too_long_to_record_are_counted(start, browser):
     page.wait_text("#view-whatif", "3 requests were too long to record.")
 
 
+@pytest.mark.takes(11)
 def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_path):
     """With SCREENSHOTS=FOLDER the pictures are kept there."""
     proxy, _, url = run(start)

@@ -4,6 +4,8 @@ import datetime
 import ssl
 import socket
 
+import pytest
+
 from harness.admin import READ_TOKEN, Admin, addresses, audit
 from harness.certificates import Authority
 from harness.upstream import Upstream
@@ -30,6 +32,7 @@ def focus(page, selector, text=None):
 
 # --- Now ---
 
+@pytest.mark.takes(17)
 def test_the_range_is_chosen_from_a_minute_to_an_hour(start, browser):
     proxy, _, url = run(start)
     proxy.ask(path="/other")
@@ -56,6 +59,7 @@ def test_the_range_is_chosen_from_a_minute_to_an_hour(start, browser):
     is_quiet(page)
 
 
+@pytest.mark.takes(7)
 def test_upstreams_handshakes_and_certificates_are_shown(start, browser, tmp_path):
     authority = Authority(tmp_path / "ca", days=9)
     certificate, key = authority.sign("one", "DNS:a.test")
@@ -161,6 +165,7 @@ def test_times_are_those_of_the_viewers_zone(start, browser):
 
 # --- Why ---
 
+@pytest.mark.takes(6)
 def test_a_request_is_explained_with_how_full_its_limits_are(start, browser):
     proxy, _, url = run(start)
     for _ in range(6):

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from harness import program
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
 from harness.client import Client
@@ -87,6 +89,7 @@ def of_command(proxy, log, *sets):
     return json.loads(result.stdout)
 
 
+@pytest.mark.takes(12)
 def test_several_numbers_are_changed_together_and_put_back(start, browser, tmp_path):
     log = tmp_path / "access.log"
     log.write_text("".join(line_of(i, i % 3, ("gold", "silver.eu", "curl")[i % 3]) for i in range(240)))
@@ -145,6 +148,7 @@ def test_numbers_are_changed_by_the_keyboard_alone(start, browser, tmp_path):
     assert cards(page)["newly denied"] == 41
 
 
+@pytest.mark.takes(7)
 def test_a_number_that_is_none_is_refused_in_words(start, browser, tmp_path):
     log = tmp_path / "access.log"
     log.write_text(line_of(0))
@@ -173,6 +177,7 @@ def switches(page):
                     ".filter((one) => one.offsetParent !== null).map((one) => one.textContent)")
 
 
+@pytest.mark.takes(7)
 def test_a_recording_is_begun_stopped_and_replayed_with_another_number(start, browser, tmp_path):
     # The log has when requests began to the ms: it cannot say which of them were there at once.
     policy = POLICY.replace("log: off\n", "").replace(", at-once]", "]")
@@ -220,6 +225,7 @@ def test_a_recording_is_begun_stopped_and_replayed_with_another_number(start, br
     is_quiet(page)
 
 
+@pytest.mark.takes(20)
 def test_the_ends_of_a_recording_are_told(start, browser):
     proxy, admin, page = open_page(start, browser)
     record(admin, 5)
@@ -237,6 +243,7 @@ def test_the_ends_of_a_recording_are_told(start, browser):
     assert switches(page) == ["Record …", "Replay it", "Forget it"]
 
 
+@pytest.mark.takes(6)
 def test_a_read_token_sees_a_recording_and_switches_nothing(start, browser):
     proxy, admin, page = open_page(start, browser, token=READ_TOKEN)
     record(admin, 300)
@@ -261,6 +268,7 @@ def is_hidden(page, selector):
     return page.run("return document.querySelector(arguments[0]).hidden", selector)
 
 
+@pytest.mark.takes(9)
 def test_a_long_log_shows_how_far_it_is_and_is_cancelled(start, browser, tmp_path):
     _, admin, page = open_page(start, browser, log=long_log(tmp_path))
     page.click("#view-whatif button", "Replay")
@@ -289,6 +297,7 @@ def test_a_replay_that_is_under_way_stays_so_when_the_stream_begins_anew(start, 
     assert not is_hidden(page, "#view-whatif progress")
 
 
+@pytest.mark.takes(6)
 def test_a_second_replay_is_told_that_one_is_under_way(start, browser, tmp_path):
     _, admin, page = open_page(start, browser, log=long_log(tmp_path))
     line = line_of(0).encode()

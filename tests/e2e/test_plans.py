@@ -193,6 +193,7 @@ def test_a_reload_reads_the_table_by_its_own_keys_over_the_same_links(open_proxi
     assert subscribers() == before
 
 
+@pytest.mark.takes(13)
 def test_no_decision_is_by_a_plan_older_than_a_second(open_proxies, start_redis):
     redis = start_redis()
     proxies = open_proxies(at(redis))
@@ -346,6 +347,7 @@ def test_a_file_says_who_has_which_plan_and_counts_carry_over(open_with_file):
     until(lambda: proxy.count("in-place") == 60, "a file that is written in place")
 
 
+@pytest.mark.takes(4)
 def test_a_plan_of_the_file_ends_in_time(open_with_file):
     proxy = open_with_file(f"header.x-api-key=k unlimited {int(time.time() * 1000) + 4000}\n")
     assert proxy.count(most=30) == 30
@@ -475,6 +477,7 @@ def test_a_header_gives_no_numbers(open_proxies):
     assert proxy.count(fields=[("X-Plan", "1000/hour:25")]) == 10 and unknown(proxy) == 11
 
 
+@pytest.mark.takes(5)
 def test_numbers_hold_in_redis_and_at_their_share_without(open_proxies, start_redis):
     redis = start_redis()
     proxies = open_proxies(at(redis))

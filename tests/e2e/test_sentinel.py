@@ -67,6 +67,7 @@ def wait_for_sharing(proxy):
 # --- it is found ---
 
 
+@pytest.mark.takes(6)
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_the_master_is_found_though_the_first_sentinel_is_away(start, start_watched, host):
     watched = start_watched(down_after_ms=NEVER_MS)
@@ -84,6 +85,7 @@ MANUAL = pathlib.Path(__file__).parents[2] / "docs" / "redis.md"
 LOGIN = re.search(r"^ACL SETUSER (.*sentinel\|.*)$", MANUAL.read_text(), re.MULTILINE).group(1)
 
 
+@pytest.mark.takes(7)
 @pytest.mark.parametrize("lines, store", [
     (["requirepass sent1nel"], ", sentinel_password: sent1nel"),
     (["user " + LOGIN.replace(">PASSWORD", ">sent1nel")],
@@ -104,6 +106,7 @@ def test_sentinels_and_master_have_logins_of_their_own(start, start_watched, lin
     assert "ma5ter" not in log and "sent1nel" not in log
 
 
+@pytest.mark.takes(5)
 def test_a_wrong_password_of_the_sentinels_is_told_and_limits_are_judged_locally(
         start, start_watched):
     watched = start_watched(lines=["requirepass sent1nel"])
@@ -125,6 +128,7 @@ def test_what_a_sentinel_says_breaks_no_line_of_the_log(start):
         assert log.parse(line.encode(), "logfmt")
 
 
+@pytest.mark.takes(5)
 def test_without_sentinels_limits_are_judged_locally_until_one_is_there(start, start_watched):
     watched = start_watched()
     watched.kill_sentinels()
@@ -167,6 +171,7 @@ def fail(watched, how):
     return old
 
 
+@pytest.mark.takes(9)
 @pytest.mark.parametrize("how", ["killed", "paused", "asked_for"])
 def test_a_failover_is_no_fault_of_the_proxies_and_is_followed_at_once(
         start, start_watched, seed, how):
@@ -197,6 +202,7 @@ def evaluations(server):
     return int(found.group(1)) if found else 0
 
 
+@pytest.mark.takes(12)
 @pytest.mark.parametrize("how", ["killed", "paused"])
 def test_an_old_master_that_comes_back_is_asked_nothing(start, start_watched, seed, how):
     watched = start_watched()
@@ -219,6 +225,7 @@ def test_an_old_master_that_comes_back_is_asked_nothing(start, start_watched, se
         assert at_first == 0
 
 
+@pytest.mark.takes(15)
 def test_when_all_sentinels_are_away_nothing_changes(start, start_watched, seed):
     watched = start_watched(down_after_ms=NEVER_MS)
     proxy = start_linked(start, flow.policy(watched.url, N_CLIENTS, deadline="10s"))
@@ -231,6 +238,7 @@ def test_when_all_sentinels_are_away_nothing_changes(start, start_watched, seed)
     assert proxy.log_at_end().count('msg="link up"') == WORKERS, "one for each worker, once"
 
 
+@pytest.mark.takes(5)
 def test_a_failover_that_no_sentinel_told_is_noticed_when_they_are_back(start, start_watched):
     """Nobody was there to tell of it, and the old master, that was given up, still answers."""
     watched = start_watched(down_after_ms=NEVER_MS)
@@ -307,6 +315,7 @@ def is_replica(server):
         return False  # sentinels hang up all clients of who is promoted
 
 
+@pytest.mark.takes(8)
 @pytest.mark.parametrize("how", ["killed", "asked_for", "prepared"])
 @pytest.mark.parametrize("rate", [300, 1_000_000])
 def test_a_failover_admits_no_more_than_what_replication_lost_and_the_local_shares(
@@ -366,6 +375,7 @@ class Counting:
         self.thread.join()
 
 
+@pytest.mark.takes(9)
 def test_while_everything_is_away_a_process_connects_ten_times_a_second_at_most(
         start, start_watched):
     watched = start_watched()

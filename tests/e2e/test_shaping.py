@@ -64,6 +64,7 @@ def assert_kept_apart(arrivals, n, started, gap_s, stalls):
     assert max(arrivals.at.values()) < started + n * gap_s + STALL_S + stalls.total_s
 
 
+@pytest.mark.takes(4)
 def test_held_requests_leave_in_order_and_never_early(start_in_store, start_upstream):
     """One connection, which who left first has first, shows the order. A reply of the store that comes later
     than others by a gap would change it."""
@@ -103,6 +104,7 @@ def test_the_gap_after_a_request_is_by_its_cost(start_in_store, start_upstream):
     assert_kept_apart(arrivals, 4, started, 0.3, stalls)
 
 
+@pytest.mark.takes(6)
 def test_what_would_wait_too_long_is_refused_until_it_would_not(start_in_store, start_upstream):
     arrivals = Arrivals()
     proxy = start_in_store(shaping(start_upstream(arrivals), rate="1/3s", max_wait="3s"), workers=1)
@@ -138,6 +140,7 @@ def test_pipelined_requests_are_held_one_after_another(start, start_upstream):
     assert_kept_apart(arrivals, 4, started, 0.1, stalls)
 
 
+@pytest.mark.takes(4)
 def test_waiting_for_a_departure_is_not_idling(start, start_upstream):
     proxy = start(shaping(start_upstream(), rate="1/4s", max_wait="4s",
                           top="timeouts: {head: 2s, idle: 2s}"))

@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from harness.client import Client
 from harness.wait import Stalls, until
 
@@ -85,6 +87,7 @@ def ask_to_go_on(proxy):
                       b"Content-Length: 2\r\n\r\n")
 
 
+@pytest.mark.takes(6)
 def test_the_time_in_which_a_100_is_waited_for_is_not_the_clients(start, start_upstream):
     def go_on_late(peer, request):
         peer.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n")
@@ -117,6 +120,7 @@ def test_a_fast_start_does_not_buy_a_slow_rest(start, start_upstream):
         assert client.read().status == 408
 
 
+@pytest.mark.takes(6)
 def test_a_body_at_its_rate_arrives_whole(start, start_upstream):
     upstream = start_upstream()
     proxy = start(LENIENT.format(rate="100B/s", url=upstream.url))
@@ -127,6 +131,7 @@ def test_a_body_at_its_rate_arrives_whole(start, start_upstream):
     assert upstream.requests[0].body == body
 
 
+@pytest.mark.takes(7)
 def test_the_time_in_which_the_upstream_is_waited_for_is_not_the_clients(start, start_upstream):
     def answer_late(peer, request):
         time.sleep(LENIENT_S + 2)
@@ -138,6 +143,7 @@ def test_the_time_in_which_the_upstream_is_waited_for_is_not_the_clients(start, 
         assert client.ask("POST", body=b"x" * BIG).status == 200
 
 
+@pytest.mark.takes(4)
 def test_without_a_rate_a_body_may_pause(start, start_upstream):
     proxy = start(LENIENT.format(rate="off", url=start_upstream().url))
     with proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n") as client:
@@ -215,6 +221,7 @@ def test_who_reads_too_slowly_is_cut_though_it_lets_us_write_within_each_second(
             assert faults(proxy) == ["the client reads too slowly"]
 
 
+@pytest.mark.takes(5)
 def test_who_reads_so_and_keeps_the_rate_is_served(start, start_upstream):
     proxy = start(LENIENT.format(rate="1KiB/s", url=start_upstream(send_big).url))
     with SlowReader(proxy.address) as client:
@@ -223,6 +230,7 @@ def test_who_reads_so_and_keeps_the_rate_is_served(start, start_upstream):
         assert proxy.stdout() == b""
 
 
+@pytest.mark.takes(6)
 def test_a_slow_reader_that_keeps_the_rate_is_served(start, start_upstream):
     """Though so much waits in our socket that nothing can be written for longer than `idle`."""
     proxy = start(LENIENT.format(rate="1KiB/s", url=start_upstream(send_big).url))

@@ -188,6 +188,7 @@ def test_who_keeps_a_server_from_sending_loses_it(start, servers):
     assert n_ended(proxy) == 4
 
 
+@pytest.mark.takes(9)
 def test_a_slow_link_keeps_its_server(start, servers):
     proxy = start(servers.policy())
     kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
@@ -196,6 +197,7 @@ def test_a_slow_link_keeps_its_server(start, servers):
     assert n_ended(proxy) == 0
 
 
+@pytest.mark.takes(9)
 def test_a_phone_may_stand_still_once_it_has_saved_that_up(start, servers):
     proxy = start(servers.policy())
     kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
@@ -207,6 +209,7 @@ def test_a_phone_may_stand_still_once_it_has_saved_that_up(start, servers):
     assert n_ended(proxy) == 0
 
 
+@pytest.mark.takes(19)
 def test_who_leaves_answers_unread_again_and_again_keeps_a_server_for_almost_no_time(start, servers):
     proxy = start(servers.policy())
 
@@ -224,6 +227,7 @@ def test_who_leaves_answers_unread_again_and_again_keeps_a_server_for_almost_no_
     assert keeps_for("127.0.0.6") > 1.5
 
 
+@pytest.mark.takes(9)
 def test_answers_of_one_connection_share_the_rate(start, servers):
     class Four(Reader2):
         n_streams = 4
@@ -234,6 +238,7 @@ def test_answers_of_one_connection_share_the_rate(start, servers):
     assert n_ended(proxy) == 0
 
 
+@pytest.mark.takes(9)
 def test_where_it_is_off_a_server_waits_for_who_reads_slowly(start, servers):
     proxy = start(servers.policy())
     with reading(Reader1(proxy, "/off", 2 * SLOW), Reader2(proxy, "/off", 2 * SLOW)) as readers:
@@ -241,6 +246,7 @@ def test_where_it_is_off_a_server_waits_for_who_reads_slowly(start, servers):
         assert servers.n_held == 2
 
 
+@pytest.mark.takes(9)
 def test_an_answer_that_has_come_whole_holds_no_server(start, servers):
     servers.n_bytes = 64 * 1024
     servers.fields = b"Content-Length: %d\r\n" % servers.n_bytes
@@ -251,6 +257,7 @@ def test_an_answer_that_has_come_whole_holds_no_server(start, servers):
     assert n_ended(proxy) == 0
 
 
+@pytest.mark.takes(9)
 def test_a_stream_of_events_is_read_as_slowly_as_its_client_wants(start, servers):
     servers.fields = b"Content-Type: text/event-stream\r\nConnection: close\r\n"
     proxy = start(servers.policy())

@@ -126,6 +126,7 @@ class SlowClients:
             thread.join()
 
 
+@pytest.mark.takes(12)
 def test_20_slow_uploads_do_not_keep_two_workers_from_others(start, gunicorn):
     proxy = start(POLICY.format(url=gunicorn.url))
     clients = SlowClients(proxy, 20)
@@ -179,6 +180,7 @@ class SlowReader(threading.Thread):
         self.join()
 
 
+@pytest.mark.takes(24)
 def test_2_slow_readers_do_not_keep_two_workers_from_others(start, gunicorn):
     proxy = start(POLICY.format(url=gunicorn.url))
     readers = [SlowReader(proxy) for _ in range(2)]
@@ -200,6 +202,7 @@ def test_2_slow_readers_do_not_keep_two_workers_from_others(start, gunicorn):
     assert all(reader.n_cut > 0 for reader in readers)
 
 
+@pytest.mark.takes(7)
 def test_a_paused_upload_without_a_buffer_passes(start, gunicorn):
     proxy = start(POLICY.format(url=gunicorn.url))
     with proxy.send(head("Content-Length: 2000", "/paused") + b"x" * 1000) as client:
@@ -214,6 +217,7 @@ def test_events_pass(start, gunicorn):
     assert response.status == 200 and response.body.count(b"data:") == 5
 
 
+@pytest.mark.takes(6)
 def test_a_put_of_1_gib_passes(start, gunicorn):
     proxy = start(POLICY.format(url=gunicorn.url))
     piece = os.urandom(1 << 20)

@@ -117,6 +117,7 @@ def silent(head, then=b"4\r\nend\n\r\n0\r\n\r\n", first=b""):
     return behave
 
 
+@pytest.mark.takes(5)
 @pytest.mark.parametrize("content_type", [
     "text/event-stream", "Text/Event-Stream ; charset=utf-8"])
 def test_a_stream_of_events_may_be_silent_for_longer_than_an_answer(
@@ -134,6 +135,7 @@ def test_any_other_answer_may_not(start, start_upstream, content_type):
         proxy.ask()
 
 
+@pytest.mark.takes(5)
 def test_a_stream_of_events_is_ended_when_it_is_silent_for_too_long(start, start_upstream):
     upstream = start_upstream(silent(CHUNKED))
     proxy = start(policy(upstream, top="timeouts: {tunnel: 1500ms}"))
@@ -245,6 +247,7 @@ def test_a_client_that_has_ended_its_side_gets_its_answer(start, start_upstream,
     assert client.has_ended()
 
 
+@pytest.mark.takes(6)
 def test_a_stream_that_is_silent_is_no_failure_of_its_server(start, start_upstream):
     def behave(peer, _):
         peer.send(CHUNKED)

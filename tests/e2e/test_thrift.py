@@ -64,6 +64,7 @@ def sources(proxy, path, n):
 # --- what Redis is spared ---
 
 
+@pytest.mark.takes(5)
 def test_a_hot_key_costs_a_tenth_of_a_call_a_request_and_admits_the_same(start, start_redis):
     redis = start_redis()
     proxy = start_hot(start, redis, ", denial_cache: false")
@@ -73,6 +74,7 @@ def test_a_hot_key_costs_a_tenth_of_a_call_a_request_and_admits_the_same(start, 
     assert count_calls(redis) - calls <= N_REQUESTS / 10
 
 
+@pytest.mark.takes(6)
 def test_without_coalescing_and_cache_each_request_is_a_call(start, start_redis):
     redis = start_redis()
     proxy = start_hot(start, redis, ", denial_cache: false, coalesce: false")
@@ -82,6 +84,7 @@ def test_without_coalescing_and_cache_each_request_is_a_call(start, start_redis)
     assert count_calls(redis) - calls >= N_REQUESTS
 
 
+@pytest.mark.takes(4)
 def test_a_denied_key_costs_a_few_calls_a_second(start, start_redis):
     redis = start_redis()
     proxy = start_hot(start, redis, burst=1, workers=2)
@@ -97,6 +100,7 @@ def test_a_denied_key_costs_a_few_calls_a_second(start, start_redis):
 # --- nothing else changes ---
 
 
+@pytest.mark.takes(5)
 @pytest.mark.parametrize("limit", [
     "rate: 1/day", "rate: 1/day, algorithm: gcra", "rate: 1/day, algorithm: leaky_bucket",
 ], ids=["token_bucket", "gcra", "leaky_bucket"])
@@ -186,6 +190,7 @@ def test_a_recorded_trace_is_answered_alike_coalesced_or_not(start, start_redis,
 # --- denials from here ---
 
 
+@pytest.mark.takes(6)
 def test_a_denial_is_over_when_it_said_and_not_later(start, start_redis):
     redis = start_redis()
     proxy = wait_for_links(start(f"""
@@ -212,6 +217,7 @@ def test_a_denial_is_over_when_it_said_and_not_later(start, start_redis):
     assert sources(proxy, "/again", n_denied + 1)[-1] == "redis", "who is admitted has asked"
 
 
+@pytest.mark.takes(5)
 def test_retry_after_always_suffices(start, start_redis):
     redis = start_redis()
     proxy = wait_for_links(start(f"""

@@ -136,6 +136,7 @@ def test_rule_65_a_101_that_was_not_asked_for_is_502(start, start_upstream, fiel
     wait_for_slots_taken(proxy, 0)
 
 
+@pytest.mark.takes(5)
 def test_rule_65_a_101_before_the_end_of_the_request_is_502(start, start_upstream):
     def behave(peer, _):
         peer.send(SWITCH)
@@ -324,6 +325,7 @@ def test_a_tunnel_in_which_nothing_moves_is_reset(start, start_upstream, switch)
     assert "nothing moved" in proxy.lines_of("/chat", 1)[0]["fault"]
 
 
+@pytest.mark.takes(5)
 def test_a_tunnel_in_which_one_side_speaks_is_not_ended(start, start_upstream, switch):
     proxy = start(policy(start_upstream(switch), top="timeouts: {tunnel: 4s, idle: 2s}"))
     tunnels = [open_tunnel(proxy, switch, n=n) for n in (1, 2)]
@@ -420,6 +422,7 @@ def test_a_slow_reader_gets_every_byte_and_the_proxy_does_not_grow(
     assert reader.take(len(data), "the tunnel") == data
 
 
+@pytest.mark.takes(5)
 def test_a_proxy_that_stops_lets_tunnels_end_and_cuts_those_that_do_not(
         start, start_upstream, switch):
     proxy = start(policy(start_upstream(switch), top="timeouts: {drain: 4s}"))
@@ -436,6 +439,7 @@ def test_a_proxy_that_stops_lets_tunnels_end_and_cuts_those_that_do_not(
     assert staying.has_ended() and staying_peer.reader.has_ended()
 
 
+@pytest.mark.takes(6)
 def test_a_slot_is_renewed_as_long_as_its_tunnel_lasts(start_in_store, start_upstream, switch):
     proxy = start_in_store(policy(start_upstream(switch)).replace("workers: 1", "").replace(
         "rate: 1000", "rate: 1000, lease: 3s"), workers=1)
