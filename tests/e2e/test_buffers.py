@@ -75,7 +75,7 @@ def test_a_server_is_chosen_when_the_body_is_whole(start, start_upstream, is_chu
     with proxy.send(head(None if is_chunked else len(body)) +
                     (frame(body[:n_first]) if n_first else b"")) as client:
         assert is_left_alone(upstream, client)
-        assert metric(proxy, "buffering_requests") == 1
+        until(lambda: metric(proxy, "buffering_requests") == 1, "the body to be awaited")
         client.send(frame(body[n_first:]))
         if is_chunked:
             assert is_left_alone(upstream, client)
