@@ -31,6 +31,9 @@ struct read_fields {
     const struct read_field *items;
     size_t n_items;
     uint64_t lengths; /* bit N % 64 is set if a name has N bytes */
+    /* of a key, a condition, a cost or the like: see field_needs_trust(). Not of the client's
+     * address, which is always read of the whole head */
+    bool has_one_that_needs_trust;
 };
 
 /* Private to read_fields_check(). */
@@ -75,6 +78,14 @@ static inline bool field_is_x_forwarded(struct span name)
         i++;
     }
     return i == sizeof(START) - 1;
+}
+
+/* Whether servers get such a field as its peer sent it from trusted proxies alone: of other peers
+ * it is replaced or dropped, and absent to the policy. Not asked of X-Real-IP and others
+ * that no policy can read. */
+static inline bool field_needs_trust(enum field_id id, struct span name)
+{
+    return id == FIELD_FORWARDED || id == FIELD_X_REQUEST_ID || field_is_x_forwarded(name);
 }
 
 #endif /* SLUICE_POLICY_READ_FIELDS_H */

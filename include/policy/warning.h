@@ -40,7 +40,7 @@
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
     X(SHARED_KEY, "shared-key", "a limit that one client can use up for all that share its key")   \
     X(SPOOFABLE_ADDRESS, "spoofable-address", "a key from a field that any client can set")        \
-    X(REPLACED_FIELD, "replaced-field", "a field that servers never get as clients send it")       \
+    X(REPLACED_FIELD, "replaced-field", "a field that counts as absent: no peer is trusted")       \
     X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no client can have")                       \
     X(LONE_FINGERPRINT, "lone-fingerprint", "a limit that counts by client.ja4 alone")             \
     X(NAMED_VICTIM, "named-victim", "a ban of keys that clients can send for one another")         \

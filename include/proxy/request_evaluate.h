@@ -74,7 +74,9 @@ struct evaluation_context {
     const struct given_token *given_token;
     const struct geo_facts *given_geo; /* of the client; NULL: the policy's databases are asked */
     struct geo_cache *geo_cache;       /* of these databases; NULL: none */
-    bool trusts_peer; /* a cost named in a request is accepted as from a trusted proxy */
+    /* costs and plans named in a request are accepted as from a trusted proxy, and so are the
+     * fields of policy_head_make(), if the policy trusts any */
+    bool trusts_peer;
 };
 
 enum evaluation_result {
@@ -118,7 +120,9 @@ struct evaluation {
         enum token_refusal kind;
         const char *reason;
     } refused_token;
-    struct request_view view;  /* view.head is NULL if the head has a parse error */
+    /* view.head is NULL if the head has a parse error. Fields are absent that the server does not
+     * get as the peer sent them: it may be a copy, in the arena */
+    struct request_view view;
     struct path path;          /* of view.path */
     char host[HOST_BYTES_MAX]; /* of view.host */
 };

@@ -34,7 +34,7 @@ struct simulation_options {
     const struct policy *policy; /* borrowed */
     size_t memory_bytes;         /* of the embedded store; 0: the policy's size */
     bool knows_tokens;           /* false: requests are not refused for lack of one */
-    bool is_peer_trusted;        /* costs in requests are trusted, whatever the peer */
+    bool is_peer_trusted;        /* see struct evaluation_context */
     /* By index of the limit: true if it is not judged and its key is not computed; equal for all
      * limits of a rule. NULL: all are judged. Borrowed. */
     const bool *left_out;

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer, is_problem
+from harness.client import Client
 from harness.wait import until
 
 BYTES = ("Content-Type", "application/octet-stream")
@@ -185,6 +186,7 @@ def test_four_headers_and_those_that_logs_have_are_judged(start, tmp_path):
                      "missing: skip}\n" for i, name in enumerate(HEADERS))
     proxy = start(f"""
 admin: "unix:{tmp_path}/admin.sock"
+trusted_proxies: [127.0.0.1]
 limits:
 {limits}
 routes: [{{limits: [{", ".join(f"l{i}" for i in range(len(HEADERS)))}], respond: {{status: 204}}}}]
@@ -198,6 +200,23 @@ routes: [{{limits: [{", ".join(f"l{i}" for i in range(len(HEADERS)))}], respond:
     judged = {limit["name"]: limit["judged"] for limit in report["policy"]["limits"]}
     assert judged == {**{f"l{i}": 3 for i in range(len(HEADERS) - 1)}, "l8": 0}, judged
     assert any("x-five" in str(note).lower() for note in report["policy"]["notes"]), report["policy"]["notes"]
+
+
+def test_a_field_that_only_a_trusted_proxy_can_send_is_recorded_as_it_was_counted(start, tmp_path):
+    proxy = start(f"""
+admin: "unix:{tmp_path}/admin.sock"
+trusted_proxies: [127.0.0.1]
+limits: {{few: {{key: header.x-forwarded-host, missing: skip, rate: 9/hour}}}}
+routes: [{{limits: [few], respond: {{status: 204}}}}]
+""")
+    admin = Admin(addresses(proxy)[0])
+    record(admin)
+    for source in ("127.0.0.2", "127.0.0.1", "127.0.0.2"):
+        with Client(proxy.address, source) as client:
+            assert client.ask("GET", "/", [("X-Forwarded-Host", "a.test")]).status == 204
+    until(lambda: state(admin)["lines"] == 3, "three lines")
+    report = replay(admin, "few.rate=1/hour")
+    assert [limit["judged"] for limit in report["policy"]["limits"]] == [1], report
 
 
 @pytest.mark.parametrize("parameter", ["format=json", "host=a.test", "field=header.X=x"])

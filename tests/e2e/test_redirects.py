@@ -5,6 +5,7 @@ import pytest
 from harness import program
 
 POLICY = """
+trusted_proxies: [127.0.0.1]
 routes:
   - match: {host: ["*.a.test", "[::1]"], header: {X-Forwarded-Proto: http}}
     respond: {redirect: https}

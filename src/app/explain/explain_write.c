@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/explain/explain.h"
+#include "policy/read_fields.h"
 
 /* Routes whose path is another are told one by one while they are so few. */
 enum { ROUTES_REPORTED_MAX = 20 };
@@ -85,20 +86,37 @@ static void report_request(struct explain_output *out)
 
 /* --- the client --- */
 
-/* A field that names clients is ignored, as its sender is not trusted. */
+/* Whether the field is ignored, as its sender is not trusted: it names clients, or the policy reads
+ * it. */
+static bool is_ignored(const struct explain_output *out, const struct field *field)
+{
+    return field->id == FIELD_X_FORWARDED_FOR || field->id == FIELD_FORWARDED ||
+           (field_needs_trust(field->id, field->name) &&
+            read_fields_have(&out->explanation->policy->read_fields, field->name));
+}
+
 static void say_forwarded_ignored(struct explain_output *out)
 {
-    static const enum field_id FIELDS[] = {FIELD_X_FORWARDED_FOR, FIELD_FORWARDED};
     const struct given_request *given = &out->explanation->given;
-    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
-        if (head_has(&given->head, FIELDS[i])) {
-            explain_line(out, "", "%.*s is ignored: %s is not one of trusted_proxies; %s",
-                         SPAN_ARGS(field_name(FIELDS[i])), explain_address(&given->peer).text,
-                         address_is_near(&given->peer)
-                             ? "name it there if it is a proxy of yours"
-                             : "it may be a client, which can send anything");
-            return;
+    const struct head *head = &given->head;
+    size_t n_said = 0;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        const struct field *field = &head->fields[i];
+        if (!is_ignored(out, field) || head_find_name(head, field->name) != field) {
+            continue;
         }
+        const struct span name = field->id != FIELD_OTHER ? field_name(field->id) : field->name;
+        if (n_said++ == 0) {
+            explain_line(out, "", "%.*s", EXPLAIN_VALUE(name));
+        } else {
+            explain_say(out, ", %.*s", EXPLAIN_VALUE(name));
+        }
+    }
+    if (n_said > 0) {
+        explain_say(out, " %s ignored: %s is not one of trusted_proxies; %s",
+                    n_said == 1 ? "is" : "are", explain_address(&given->peer).text,
+                    address_is_near(&given->peer) ? "name it there if it is a proxy of yours"
+                                                  : "it may be a client, which can send anything");
     }
 }
 

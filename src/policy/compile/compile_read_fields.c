@@ -13,12 +13,15 @@ struct collection {
     struct compiler *compiler;
     struct read_field *items;
     size_t n_items;
+    bool needs_trust; /* one of them: see field_needs_trust() */
 };
 
 static void add(struct collection *collection, struct span name, bool is_compared)
 {
     struct compiler *compiler = collection->compiler;
     const size_t at = collection->n_items++;
+    collection->needs_trust =
+        collection->needs_trust || field_needs_trust(field_identify(name), name);
     if (collection->items == NULL || compiler->no_memory) {
         return;
     }
@@ -112,10 +115,12 @@ static void add_all(struct collection *collection)
     for (size_t i = 0; i < policy->n_routes; i++) {
         add_route(collection, &policy->routes[i]);
     }
+    const bool needs_trust = collection->needs_trust;
     if (policy->n_trusted_proxies > 0) {
         add(collection, field_name(FIELD_X_FORWARDED_FOR), false);
         add(collection, field_name(FIELD_FORWARDED), false);
     }
+    collection->needs_trust = needs_trust; /* the client's address is read of the whole head */
 }
 
 static int order(const void *a, const void *b)
@@ -183,7 +188,9 @@ void compile_read_fields(struct compiler *compiler)
         return;
     }
     tidy(&collection);
-    struct read_fields fields = {.items = collection.items, .n_items = collection.n_items};
+    struct read_fields fields = {.items = collection.items,
+                                 .n_items = collection.n_items,
+                                 .has_one_that_needs_trust = collection.needs_trust};
     for (size_t i = 0; i < fields.n_items; i++) {
         fields.lengths |= UINT64_C(1) << (fields.items[i].name.len % 64);
     }

@@ -40,6 +40,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_spoofable_addresses},
         {.check_rule = lint_replaced_keys},
         {.check_route = lint_replaced_conditions},
+        {.check = lint_replaced_choices},
         {.check_rule = lint_unreachable_plans},
         {.check_rule = lint_lone_fingerprints},
         {.check_rule = lint_named_victims},

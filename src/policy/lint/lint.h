@@ -43,6 +43,7 @@ void lint_dodged_routes(struct lint *lint);
 void lint_dodged_hosts(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
 void lint_left_routes(struct lint *lint);
+void lint_replaced_choices(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);
 void lint_trusts_all(struct lint *lint);

@@ -7,6 +7,7 @@
 #include "policy/matcher.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
+#include "policy/read_fields.h"
 #include "policy/route_index.h"
 #include "policy/route_match.h"
 
@@ -513,6 +514,18 @@ static bool are_open_to_all(const struct section_items *items, const struct valu
     return true;
 }
 
+/* Whether a route asks for a field that is absent unless a trusted proxy sent it. */
+static bool asks_for_trusted(const struct route_match *match)
+{
+    for (size_t i = 0; i < match->n_fields; i++) {
+        const struct span name = match->fields[i].name;
+        if (field_needs_trust(field_identify(name), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether any client can send what @route asks for in headers and in the query. */
 static bool is_open_to_all(const struct lint *lint, const struct route *route)
 {
@@ -520,7 +533,8 @@ static bool is_open_to_all(const struct lint *lint, const struct route *route)
     const struct route_match *match = &route->match;
     return match->n_fields + match->n_parameters > 0 && match->n_clients == 0 &&
            (match->connection == NULL || !match->connection->asks_certificate) &&
-           route->upstream != NULL && are_open_to_all(&spec->headers, match->fields) &&
+           route->upstream != NULL && !asks_for_trusted(match) &&
+           are_open_to_all(&spec->headers, match->fields) &&
            are_open_to_all(&spec->query, match->parameters);
 }
 
@@ -621,10 +635,11 @@ static void check_absent_fields(struct lint *lint, struct probe *probe, const st
     bool is_warned = false;
     for (size_t i = 0; i < match->n_fields && !is_warned; i++) {
         const struct span name = match->fields[i].name;
-        if (match->fields[i].kind == VALUE_MATCH_ABSENT) {
+        const enum field_id id = field_identify(name);
+        if (match->fields[i].kind == VALUE_MATCH_ABSENT && !field_needs_trust(id, name)) {
             init_probe(probe, route, 0);
             probe->fields[probe->head.n_fields++] =
-                (struct field){.name = name, .value = SPAN("x"), .id = field_identify(name)};
+                (struct field){.name = name, .value = SPAN("x"), .id = id};
             is_warned = check_leaver(lint, probe, route, &headers[i].position);
         }
     }

@@ -4,7 +4,9 @@
 
 #include "base/address.h"
 #include "base/limits.h"
+#include "http/field.h"
 #include "policy/lint/lint.h"
+#include "policy/read_fields.h"
 
 /* --- values that a client cannot choose on a route --- */
 
@@ -154,12 +156,14 @@ static const struct {
 };
 
 /* Whether @term reads an address that any client can set. A field with one value, set by a trusted
- * proxy, may be intended. */
+ * proxy, may be intended. A field that needs trust is not read where nobody is trusted: see
+ * lint_replaced_keys(). */
 static bool is_spoofable(const struct key_term *term, bool has_proxies)
 {
     for (size_t i = 0; i < ARRAY_LEN(ADDRESS_FIELDS) && term->source == KEY_HEADER; i++) {
         if (span_equals(term->name, span_of_text(ADDRESS_FIELDS[i].name))) {
-            return ADDRESS_FIELDS[i].is_list || !has_proxies;
+            return has_proxies ? ADDRESS_FIELDS[i].is_list
+                               : !field_needs_trust(field_identify(term->name), term->name);
         }
     }
     return false;

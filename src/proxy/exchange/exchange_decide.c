@@ -16,6 +16,7 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/exchange/policy_head.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
@@ -228,42 +229,13 @@ void exchange_on_body_awaited(struct exchange *exchange, uint64_t now_us)
 
 /* --- the head --- */
 
-/* True if @id has 1 to REQUEST_ID_BYTES_MAX letters, digits and `-._~+/=:@`. UUIDs, base64 and the
- * trace ids of load balancers fit; no byte has a special meaning in a log, a shell or a page. */
-static bool is_plain_id(struct span id)
-{
-    static const char ALPHABET[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=:@";
-    if (id.len > REQUEST_ID_BYTES_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < id.len; i++) {
-        if (memchr(ALPHABET, id.data[i], sizeof(ALPHABET) - 1) == NULL) {
-            return false;
-        }
-    }
-    return id.len > 0;
-}
-
 /* Only trusted proxies may bring an id: a client could copy the id of another request and mislead
- * the reader of a log. Several fields count as none: a proxy may have added its id to that of a
- * client. */
+ * the reader of a log. */
 static void read_request_id(struct exchange *exchange)
 {
-    const struct head *request = &exchange->request;
-    struct span id = span_of("", 0);
-    unsigned n_ids = 0;
-    if (!exchange->evaluation.view.peer_is_trusted || !head_has(request, FIELD_X_REQUEST_ID)) {
-        return;
-    }
-    for (size_t i = 0; i < request->n_fields; i++) {
-        if (request->fields[i].id == FIELD_X_REQUEST_ID) {
-            id = request->fields[i].value;
-            n_ids++;
-        }
-    }
-    if (n_ids == 1 && is_plain_id(id)) {
-        exchange->client_request_id = id;
+    if (exchange->evaluation.view.peer_is_trusted &&
+        head_has(&exchange->request, FIELD_X_REQUEST_ID)) {
+        exchange->client_request_id = policy_head_request_id(&exchange->request);
     }
 }
 

@@ -90,7 +90,7 @@ static struct span hash_value(const struct exchange *exchange, const struct key_
 {
     uint8_t hash[HASH_IDENTITY_BYTES];
     struct text hex = text_of(digits, HASH_DIGITS);
-    const struct span value = find_value(&exchange->request, term);
+    const struct span value = find_value(exchange->evaluation.view.head, term);
     if (value.len > 0) {
         hash_identity(exchange->config->policy->store.secret, value, hash);
         text_add_hex(&hex, hash, sizeof(hash));

@@ -8,6 +8,7 @@
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
 #include "proxy/core/via.h"
+#include "proxy/exchange/policy_head.h"
 #include "tls/tls_server.h"
 
 static enum evaluation_result end(struct evaluation *evaluation, enum evaluation_result result,
@@ -57,6 +58,10 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     view->client = client_address_find(policy, peer, head);
     view->peer_is_trusted = context->trusts_peer ||
                             address_is_in(peer, policy->trusted_proxies, policy->n_trusted_proxies);
+    if (UNLIKELY(policy->read_fields.has_one_that_needs_trust)) {
+        view->head = policy_head_make(head, view->peer_is_trusted && policy->n_trusted_proxies > 0,
+                                      evaluation->arena);
+    }
     if (UNLIKELY(policy->geo.facts != 0)) {
         find_geo(context, view);
     }
@@ -75,7 +80,7 @@ static bool fill_view(const struct evaluation_context *context, const struct hea
     }
     view->path = &evaluation->path;
     view->path_buffer = arena_alloc(evaluation->arena, head->target.path.len + 1);
-    return view->path_buffer != NULL;
+    return view->path_buffer != NULL && view->head != NULL;
 }
 
 /* The request passes its limits. If Max-Forwards forbids another hop, it ends here: see RFC 9110

@@ -256,10 +256,10 @@ static const char *const PLACES[] = {
     "routes: [{upstream: u}]\n",
 };
 
-/* What is said of the policy that reads the field @name at @place. The caller frees it. */
-static char *errors_of_reading(const char *place, const char *name)
+/* The policy that reads the field @name at @place. */
+static const char *yaml_of_reading(const char *place, const char *name)
 {
-    char yaml[512];
+    static char yaml[512];
     struct text text = text_of(yaml, sizeof(yaml));
     const char *const hole = strstr(place, "%s");
     text_add_literal(&text, "listen: 127.0.0.1:0\n");
@@ -268,7 +268,13 @@ static char *errors_of_reading(const char *place, const char *name)
     text_add(&text, span_of_text(hole + 2));
     text_add_char(&text, '\0');
     ck_assert(!text.truncated);
-    return policy_errors(yaml);
+    return yaml;
+}
+
+/* What is said of it. The caller frees it. */
+static char *errors_of_reading(const char *place, const char *name)
+{
+    return policy_errors(yaml_of_reading(place, name));
 }
 
 START_TEST(a_policy_that_reads_a_field_of_one_connection_is_an_error)
@@ -309,6 +315,28 @@ START_TEST(a_policy_that_reads_a_field_that_servers_get_otherwise_is_an_error)
 }
 END_TEST
 
+START_TEST(a_policy_knows_whether_it_reads_a_field_that_needs_trust)
+{
+    static const struct {
+        const char *name;
+        bool needs_trust;
+    } FIELDS[] = {
+        {"x-forwarded-for", true},   {"Forwarded", true},     {"X-Request-ID", true},
+        {"X-Forwarded-Proto", true}, {"x-forwarded-x", true}, {"x-forwarded", false},
+        {"x-real", false},           {"x-id", false},         {"x_forwarded_x", true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(FIELDS); i++) {
+        struct policy *policy = policy_from_text(yaml_of_reading(PLACES[_i], FIELDS[i].name));
+        ck_assert_msg(policy->read_fields.has_one_that_needs_trust == FIELDS[i].needs_trust,
+                      "%s: %s", FIELDS[i].name, PLACES[_i]);
+        policy_free(policy);
+    }
+    struct policy *policy = policy_from_text(POLICY); /* has proxies, and reads none itself */
+    ck_assert(!policy->read_fields.has_one_that_needs_trust);
+    policy_free(policy);
+}
+END_TEST
+
 START_TEST(a_policy_that_reads_no_field_looks_at_none)
 {
     struct policy *policy = policy_from_text("listen: 127.0.0.1:0\nlimit: 1/s\n"
@@ -334,6 +362,8 @@ int main(void)
                         (int)ARRAY_LEN(PLACES));
     tcase_add_loop_test(tcase, a_policy_that_reads_a_field_that_servers_get_otherwise_is_an_error,
                         0, (int)ARRAY_LEN(PLACES));
+    tcase_add_loop_test(tcase, a_policy_knows_whether_it_reads_a_field_that_needs_trust, 0,
+                        (int)ARRAY_LEN(PLACES));
     tcase_add_test(tcase, a_policy_that_reads_no_field_looks_at_none);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -20,7 +20,7 @@ enum { YAML_BYTES_MAX = 4096 };
 static const struct {
     unsigned n_warnings;
     const char *kind;
-    const char *yaml;
+    const char *yaml; /* behind HEAD, unless it says itself where to listen */
 } POLICIES[] = {
     {1, "replaced-field",
      "limits: {l: {key: [client.ip, method | header.X-Forwarded-Host], rate: 1/s}}\n"
@@ -28,15 +28,35 @@ static const struct {
     {4, "replaced-field",
      "routes:\n  - {match: {header: {X-Forwarded-Proto: http, x-request-id: true, forwarded: "
      "true, x-forwarded-port: \"80\"}}, upstream: u}\n"},
-    {0, "replaced-field", /* spoofable-address */
+    {1, "replaced-field", /* it is no client's address then */
      "limits: {l: {key: header.x-forwarded-for, rate: 1/s}}\n"
      "routes: [{limits: [l], upstream: u}]\n"},
+    {0, "spoofable-address",
+     "limits: {l: {key: [header.x-forwarded-for, header.forwarded], rate: 1/s}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {1, "replaced-field",
+     "limits: {l: {key: [geohash(header.x-lat header.x-forwarded-lon 6)], rate: 1/s}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {1, "replaced-field", /* a route that answers by itself */
+     "routes: [{match: {host: a, header: {X-Forwarded-Proto: http}}, respond: {redirect: "
+     "https}}]\n"},
+    {1, "replaced-field",
+     LIMITS "routes: [{cost: {from: header.x-forwarded-cost, max: 9, trust: "
+            "any}, limits: [l], upstream: u}]\n"},
+    {0, "replaced-field", /* untrusted-cost */
+     LIMITS "routes: [{cost: {from: header.x-forwarded-cost, max: 9}, limits: [l], upstream: "
+            "u}]\n"},
+    {1, "replaced-field",
+     "listen: 127.0.0.1:0\nroutes: [{upstream: w}]\n"
+     "upstreams: {w: {servers: [http://127.0.0.1:1, http://127.0.0.1:2], "
+     "balance: hash(client.ip | header.x-forwarded-user)}}\n"},
+    {1, "replaced-field",
+     "jwt: {a: {secret: 01234567890123456789012345678901, issuer: me, "
+     "from: [header.x-forwarded-access-token]}}\n" LIMITS
+     "routes: [{jwt: a, limits: [l], upstream: u}]\n"},
     {0, "replaced-field", /* a proxy sends it, and the server gets it */
      PROXIES "limits: {l: {key: header.X-Forwarded-Host, rate: 1/s}}\n"
              "routes: [{match: {header: {x-request-id: a}}, limits: [l], upstream: u}]\n"},
-    {0, "replaced-field", /* no server */
-     "routes: [{match: {host: a, header: {X-Forwarded-Proto: http}}, respond: {redirect: "
-     "https}}]\n"},
     {0, "replaced-field",
      "routes: [{match: {header: {x-forwarded: a, x-real: b}}, upstream: u}]\n"},
 
@@ -46,6 +66,12 @@ static const struct {
     {1, "client-chosen-route", /* whatever a proxy sets */
      PROXIES LIMITS "routes:\n  - {match: {header: {Accept: true, x-in: a}}, limits: [l, m], "
                     "upstream: u}\n" REST_M},
+    {0, "client-chosen-route", /* no client can send it */
+     LIMITS "routes:\n  - {match: {header: {X-Forwarded-Port: \"1\"}}, limits: [m], upstream: u}\n"
+            "  - {limits: [l, m], upstream: u}\n"},
+    {0, "client-chosen-route",
+     LIMITS "routes:\n  - {match: {header: {X-Forwarded-Port: false}}, limits: [l, m], upstream: "
+            "u}\n" REST_M},
     {1, "client-chosen-route", /* the same limits at a higher cost */
      LIMITS "routes:\n  - {match: {header: {user-agent: a}}, cost: 2, limits: [m], upstream: "
             "u}\n" REST_M},
@@ -73,7 +99,8 @@ START_TEST(a_field_that_servers_get_otherwise_or_hardly_read_is_told)
     struct diags diags;
     struct policy *policy = NULL;
     unsigned n = 0;
-    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", POLICIES[_i].yaml);
+    const bool is_whole = strncmp(POLICIES[_i].yaml, "listen:", strlen("listen:")) == 0;
+    (void)snprintf(yaml, sizeof(yaml), "%s%s", is_whole ? "" : HEAD, POLICIES[_i].yaml);
     diags_init(&diags, "policy.yaml");
     const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
     ck_assert_msg(status == STATUS_OK, "%s", yaml);
