@@ -68,12 +68,13 @@ def test_a_server_of_http2_that_ends_its_connection_in_order(start, start_http2_
     if left:
         client.reset()
         proxy.lines_of("/work", 1)
-    end_in_order(request.peer, request.stream)
-    if left:
-        time.sleep(0.3)
-    else:
+    request.peer.send(GoAwayFrame(0, last_stream_id=request.stream))
+    request.peer.await_read()
+    request.peer.close_in_order()
+    if not left:
         assert client.read().status == 502
-    assert free(proxy) == (SLOTS - 1 if hold else SLOTS)
+    if hold or not left:
+        assert free(proxy) == (SLOTS - 1 if hold else SLOTS)
     wait_for_free(proxy, SLOTS)
 
 

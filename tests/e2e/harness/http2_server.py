@@ -120,6 +120,15 @@ class Peer:
             return
         until(is_answered, "the answer to a PING")
 
+    def close_in_order(self):
+        """Until the other side has read the end of what was sent, and has closed too."""
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        until(lambda: self.is_closed, "the other side to close")
+        self.close()
+
     def close(self):
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
