@@ -106,4 +106,9 @@ struct cover_part {
 bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
                  const struct route_entry *later, const struct cover_part *part);
 
+/* The first route before that of @later that matches @part of its requests, or NULL. Each
+ * comparison decrements *steps; the search ends at 0. */
+const struct route *cover_find_taker(const struct policy *policy, const struct route_entry *later,
+                                     const struct cover_part *part, uint64_t *steps);
+
 #endif /* SLUICE_POLICY_LINT_LINT_H */

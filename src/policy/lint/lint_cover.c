@@ -230,3 +230,25 @@ bool cover_takes(const struct policy *policy, const struct route_entry *earlier,
                          narrow->n_parameters, is_same_parameter) &&
            wide->n_claims == 0 && wide->geo == NULL;
 }
+
+/* Compares entries with @part of the requests of @later. */
+struct comparison {
+    const struct policy *policy;
+    const struct route_entry *later;
+    const struct cover_part *part;
+};
+
+static bool takes_part(void *context, const struct route_entry *entry)
+{
+    const struct comparison *comparison = context;
+    return cover_takes(comparison->policy, entry, comparison->later, comparison->part);
+}
+
+const struct route *cover_find_taker(const struct policy *policy, const struct route_entry *later,
+                                     const struct cover_part *part, uint64_t *steps)
+{
+    struct comparison comparison = {.policy = policy, .later = later, .part = part};
+    const struct route_entry *found =
+        route_index_find_wider(policy->route_index, later, takes_part, &comparison, steps);
+    return found != NULL ? &policy->routes[found->route] : NULL;
+}

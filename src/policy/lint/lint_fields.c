@@ -123,19 +123,19 @@ static const struct section_position *find_hardly_read(const struct lint *lint,
     return NULL;
 }
 
-/* The first route behind @entry that takes all its requests, whatever their fields and query. */
+/* The first route behind that of @entry that takes all its requests of @part, whatever their fields
+ * and query. */
 static const struct route *find_behind(const struct policy *policy, const struct route_entry *entry,
-                                       uint64_t *steps)
+                                       const struct cover_part *part, uint64_t *steps)
 {
     const struct route_index *index = policy->route_index;
-    const struct route_entry *end = index->entries + index->n_entries;
-    const struct route_match *match = &policy->routes[entry->route].match;
-    const struct cover_part part = {.method = match->n_methods > 0 ? match->methods[0] : SPAN("")};
-    for (const struct route_entry *other = entry + 1; other<end && * steps> 0; other++, --*steps) {
+    for (size_t i = (size_t)(entry - index->entries) + 1; i<index->n_entries && * steps> 0; i++) {
+        const struct route_entry *other = &index->entries[i];
         const struct route *route = &policy->routes[other->route];
+        --*steps;
         if (other->route != entry->route &&
             route->match.n_fields + route->match.n_parameters == 0 &&
-            cover_takes(policy, other, entry, &part)) {
+            cover_takes(policy, other, entry, part)) {
             return route;
         }
     }
@@ -143,19 +143,56 @@ static const struct route *find_behind(const struct policy *policy, const struct
 }
 
 /* A route behind it that has other limits in place of those is another choice, and no gap. */
+static bool is_laxer(const struct route *route, const struct route *other)
+{
+    return other->upstream == route->upstream && route_limits_hold(route, other) &&
+           !route_limits_hold(other, route);
+}
+
+/* A browser asks so before a request of another method, and without its fields. */
+static bool is_preflight(const struct route_match *match, struct span method)
+{
+    return match->n_methods > 1 && span_equals(method, SPAN("OPTIONS"));
+}
+
+/* The first laxer route that takes requests of @route, of one of its methods at one of its
+ * @entries, without the field; NULL: there is none. */
+static const struct route *find_laxer(const struct policy *policy, const struct route *route,
+                                      const struct route_entry *entries, uint64_t *steps)
+{
+    const struct route_match *match = &route->match;
+    const size_t n_methods = match->n_methods > 0 ? match->n_methods : 1;
+    const size_t n_parts = route_index_count(match) * n_methods;
+    for (size_t i = 0; i<n_parts && * steps> 0; i++) {
+        const struct route_entry *entry = &entries[i / n_methods];
+        const struct cover_part part = {
+            .method = match->n_methods > 0 ? match->methods[i % n_methods] : SPAN(""),
+        };
+        const bool is_left = entry->leaves_head && span_equals(part.method, SPAN("HEAD"));
+        const struct route *other = is_left || is_preflight(match, part.method)
+                                        ? NULL
+                                        : find_behind(policy, entry, &part, steps);
+        if (other != NULL && is_laxer(route, other) &&
+            cover_find_taker(policy, entry, &part, steps) == NULL) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
 void lint_left_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    const struct route_entry *entry = policy->route_index->entries;
+    const struct route_entry *entries = policy->route_index->entries;
     uint64_t steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
         const struct section_position *position =
             route->upstream != NULL ? find_hardly_read(lint, route) : NULL;
-        const struct route *other = position != NULL ? find_behind(policy, entry, &steps) : NULL;
-        entry += route_index_count(&route->match);
-        if (other == NULL || other->upstream != route->upstream ||
-            !route_limits_hold(route, other) || route_limits_hold(other, route)) {
+        const struct route *other =
+            position != NULL ? find_laxer(policy, route, entries, &steps) : NULL;
+        entries += route_index_count(&route->match);
+        if (other == NULL) {
             continue;
         }
         const struct limit_rule *missing = route_limits_find_missing(other, route);

@@ -8,29 +8,6 @@
 /* Only a policy built to be slow needs more: 20,000 routes take about 100 each. */
 static const uint64_t STEPS_MAX = UINT64_C(20000000);
 
-/* Compares entries with @part of the requests of @later. */
-struct comparison {
-    const struct policy *policy;
-    const struct route_entry *later;
-    const struct cover_part *part;
-};
-
-static bool takes_part(void *context, const struct route_entry *entry)
-{
-    const struct comparison *comparison = context;
-    return cover_takes(comparison->policy, entry, comparison->later, comparison->part);
-}
-
-/* The first route before @later that matches @part of its requests, or NULL. */
-static const struct route *taker_of(const struct policy *policy, const struct route_entry *later,
-                                    const struct cover_part *part, uint64_t *steps)
-{
-    struct comparison comparison = {.policy = policy, .later = later, .part = part};
-    const struct route_entry *found =
-        route_index_find_wider(policy->route_index, later, takes_part, &comparison, steps);
-    return found != NULL ? &policy->routes[found->route] : NULL;
-}
-
 /* The routes that cover a route part by part: each host, path, method and client prefix of it. */
 struct references {
     const struct route *first; /* NULL: a part is not covered */
@@ -61,7 +38,7 @@ static bool cover_entry(const struct policy *policy, const struct route *route,
             .client = match->n_clients > 0 ? &match->clients[i % n_clients] : NULL,
         };
         const bool is_left = later->leaves_head && span_equals(part.method, SPAN("HEAD"));
-        if (!is_left && !add_taker(references, taker_of(policy, later, &part, steps))) {
+        if (!is_left && !add_taker(references, cover_find_taker(policy, later, &part, steps))) {
             return false;
         }
     }

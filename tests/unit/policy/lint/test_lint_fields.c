@@ -91,6 +91,22 @@ static const struct {
      LIMITS "routes:\n  - {match: {header: {accept: a}}, limits: [l, m], upstream: u}\n"
             "  - {match: {path: /b}, limits: [l, m], upstream: u}\n"
             "  - {match: {method: GET}, limits: [l, m], upstream: u}\n"},
+    {1, "client-chosen-route", /* by one of its methods */
+     LIMITS "routes:\n  - {match: {method: [GET, POST], header: {accept: a}}, limits: [l, m], "
+            "upstream: u}\n  - {match: {method: POST}, limits: [m], upstream: u}\n"},
+    {1, "client-chosen-route", /* by one of its methods at one of its hosts and paths */
+     LIMITS "routes:\n  - {match: {host: [a, b], path: [/a, /b], method: [GET, POST], header: "
+            "{accept: a}}, limits: [l, m], upstream: u}\n"
+            "  - {match: {host: a}, limits: [l, m], upstream: u}\n"
+            "  - {match: {host: b, path: /b, method: POST}, limits: [m], upstream: u}\n"},
+    {0, "client-chosen-route", /* the route before it takes that method */
+     LIMITS "routes:\n  - {match: {method: POST}, limits: [l, m], upstream: u}\n"
+            "  - {match: {method: [GET, POST], header: {accept: a}}, limits: [l, m], upstream: "
+            "u}\n  - {match: {method: POST}, limits: [m], upstream: u}\n"},
+    {0, "client-chosen-route", /* a preflight has no such field */
+     LIMITS "routes:\n  - {match: {method: [POST, OPTIONS], header: {content-type: a}}, limits: "
+            "[l, m], upstream: u}\n"
+            "  - {match: {method: OPTIONS}, limits: [m], upstream: u}\n"},
 };
 
 START_TEST(a_field_that_servers_get_otherwise_or_hardly_read_is_told)
