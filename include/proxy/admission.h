@@ -41,6 +41,7 @@ struct admission {
     uint32_t own_costs; /* bit i: charge i has a cost of its own, whatever the response says */
     uint32_t lent;      /* bit i: the slot of charge i was released while the request waited */
     uint32_t raised, raised_cost; /* bit i: charge i costs that by now, see settlement_raise() */
+    uint64_t raised_losses;       /* store_count_losses() before that */
     enum decision_source second_source;    /* of the decision that took those again */
     const struct limit_rule *unknown_plan; /* a rule whose plan has an unknown name; or NULL */
     char unknown_name[NAME_BYTES_MAX];     /* that name; set only with unknown_plan */

@@ -65,6 +65,7 @@ struct store_ops {
     /* NULL: charges stay, and slots are released when their lease ends. */
     void (*settle)(struct store *store, const struct settlement *settlements, size_t n);
     bool (*can_settle)(struct store *store, const struct settlement *settlement); /* NULL: yes */
+    uint64_t (*count_losses)(const struct store *store, enum decision_source source); /* NULL: 0 */
     /* The limits of another policy come into use, or go out of use. NULL: nothing to do. */
     enum status (*add_limits)(struct store *store, const struct limit *limits, size_t n_limits);
     void (*remove_limits)(struct store *store, const struct limit *limits);
@@ -123,6 +124,10 @@ void store_settle(struct store *store, const struct settlement *settlements, siz
 /* False: @settlement would be lost, since the link to the server with its charge is down, or too
  * many wait there. True: with others of its request it is sent, if they are at once. */
 bool store_can_settle(struct store *store, const struct settlement *settlement);
+
+/* A number that changes when settlements for @source that could be settled may have been lost
+ * nevertheless, with their link. While it stays the same all of them were made or are under way. */
+uint64_t store_count_losses(const struct store *store, enum decision_source source);
 
 /* Adds @limits, all limits of another policy by index, to those that @store was made with. They are
  * borrowed until store_remove_limits(). Cached denials are dropped. STATUS_NO_MEMORY. */

@@ -82,6 +82,14 @@ bool store_can_settle(struct store *store, const struct settlement *settlement)
     return store->below == NULL || store_can_settle(store->below, settlement);
 }
 
+uint64_t store_count_losses(const struct store *store, enum decision_source source)
+{
+    if (store->ops->count_losses != NULL) {
+        return store->ops->count_losses(store, source);
+    }
+    return store->below == NULL ? 0 : store_count_losses(store->below, source);
+}
+
 enum status store_add_limits(struct store *store, const struct limit *limits, size_t n_limits)
 {
     if (store->ops->add_limits != NULL) {

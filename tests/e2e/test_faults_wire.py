@@ -2,12 +2,16 @@
 replies that a Redis of another kind, or none at all, would give."""
 
 import re
+import threading
 import time
 
 import pytest
 
+from harness import message
+from harness.admin import Admin, addresses
 from harness.flow import STALLED, Flow, degraded, policy
 from harness.relay import Relay
+from harness.wait import until
 
 N_CLIENTS = 6
 
@@ -90,3 +94,49 @@ def test_replies_that_are_no_decisions(start, relay, seed, name):
     noise = [line for line in proxy.stderr().splitlines() if "mod=store.redis" in line]
     took_s = time.monotonic() - started
     assert len(noise) < 40 + 6 * took_s, "told once per change, and once a second, by each of two workers"
+
+
+def test_what_redis_has_refused_to_charge_is_not_given_back(start, start_upstream, relay):
+    """A head reports a cost beyond the estimate, which is charged at once; then the answer breaks off, which costs nothing."""
+    lets_answer, lets_end = threading.Event(), threading.Event()
+
+    def behave(peer, request):
+        if request.target == "/whole":
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Cost: 40\r\n\r\n")
+            return
+        lets_answer.wait(20)
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX-Cost: 31\r\n\r\na")
+        lets_end.wait(20)
+        peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start(f"""
+workers: 1
+admin: 127.0.0.1:0
+store: {{redis: '{relay.url}', deadline: 5s}}
+upstreams: {{api: {{servers: '{upstream.url}'}}}}
+limits: {{units: {{key: global, algorithm: fixed_window, rate: 100/day, refund_on: [server_failed]}}}}
+routes:
+  - {{match: {{path: /look}}, limits: [units], respond: {{status: 204}}}}
+  - {{limits: [units], upstream: api, cost: {{from: response.header.x-cost, estimate: 1, max: 50}}}}
+""")
+
+    def left():
+        return int(re.search(r";r=(\d+)", proxy.ask(path="/look").get("RateLimit"))[1])
+
+    def count_lost():
+        page = Admin(addresses(proxy)[0]).ask(path="/metrics").body.decode()
+        return sum(map(int, re.findall(r"^sluice_store_settlements_lost_total{.*} (\d+)$", page, re.MULTILINE)))
+
+    assert proxy.ask(path="/whole").status == 200
+    assert left() == 59
+    client = proxy.send(message.request("GET", "/breaks-off"))
+    upstream.wait_for(2)
+    relay.reply = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+    lets_answer.set()
+    until(lambda: count_lost() == 1, "the correction to be refused")
+    relay.reply = None
+    lets_end.set()
+    proxy.lines_of("/breaks-off", 1)
+    client.close()
+    assert left() == 58

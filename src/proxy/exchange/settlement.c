@@ -142,17 +142,21 @@ void settlement_raise(struct admission *admission, uint32_t units, struct store 
         }
     }
     admission->raised_cost = units;
+    admission->raised_losses = store_count_losses(store, admission->decision.source);
     if (n > 0) {
         store_settle(store, settlements, n);
     }
 }
 
 /* Give back what raised charges have taken too much beyond their estimates. It was taken later than
- * these, and so is given back apart. */
+ * these, and so is given back apart. What may have been lost on its way was perhaps never taken: it
+ * is not given back, or a bucket would be filled with what other requests have taken. */
 COLD static void lower(struct admission *admission, const struct outcome *outcome,
                        struct store *store)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    const bool may_be_lost =
+        store_count_losses(store, admission->decision.source) != admission->raised_losses;
     size_t n = 0;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const uint32_t bit = UINT32_C(1) << i;
@@ -165,7 +169,7 @@ COLD static void lower(struct admission *admission, const struct outcome *outcom
             settlements[n].charged_at_us += outcome->reported_after_us;
             settlements[n].delta =
                 (int64_t)admission->charges[i].cost - (int64_t)admission->raised_cost;
-            n++;
+            n += !may_be_lost;
             admission->raised &= ~bit;
         }
     }

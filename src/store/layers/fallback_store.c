@@ -258,6 +258,11 @@ static bool can_settle(struct store *store, const struct settlement *settlement)
     return settlement->source != DECISION_REDIS || store_can_settle(store->below, settlement);
 }
 
+static uint64_t count_losses(const struct store *store, enum decision_source source)
+{
+    return source == DECISION_REDIS ? store_count_losses(store->below, source) : 0;
+}
+
 static enum status know(struct fallback_store *fallback, const struct limit *limits, size_t n)
 {
     struct shares *shares = calloc(1, sizeof(*shares) + n * sizeof(shares->of[0]));
@@ -333,6 +338,7 @@ static const struct store_ops FALLBACK_OPS = {
     .decide = decide,
     .settle = settle,
     .can_settle = can_settle,
+    .count_losses = count_losses,
     .add_limits = add_limits,
     .remove_limits = remove_limits,
     .run = run,

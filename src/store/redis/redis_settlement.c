@@ -68,10 +68,16 @@ static void on_settled(struct redis_request *request, const struct redis_reply *
     free(settlement_of(request));
 }
 
+static void refuse(struct redis_settlement *message)
+{
+    count_lost(message->request.store, message->n_requests);
+    free(message);
+}
+
 static void lose(struct redis_request *request)
 {
-    count_lost(request->store, settlement_of(request)->n_requests);
-    free(settlement_of(request));
+    ++*request->store->n_losses;
+    refuse(settlement_of(request));
 }
 
 static void on_settlement_fault(struct redis_request *request, enum redis_fault fault)
@@ -244,7 +250,7 @@ static void wait_for_room(struct redis_store *store, struct redis_settlement *me
         add(list, share, message);
     } else {
         list_remove(&message->in_bucket);
-        lose(&message->request);
+        refuse(message);
     }
 }
 
@@ -331,6 +337,7 @@ struct redis_settlement *redis_settlement_write(struct redis_store *store,
 void redis_settlement_send(struct redis_store *store, struct redis_settlement *message)
 {
     if (message == NULL) {
+        ++*store->n_losses;
         count_lost(store, 1);
     } else if (!is_room(store)) {
         wait_for_room(store, message);

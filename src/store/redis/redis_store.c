@@ -431,6 +431,12 @@ static bool can_settle(struct store *store, const struct settlement *settlement)
     return redis_link_may_settle(&redis->link) && redis_settlement_has_room(redis, settlement);
 }
 
+static uint64_t count_losses(const struct store *store, enum decision_source source)
+{
+    (void)source;
+    return *redis_store_of_const(store)->n_losses;
+}
+
 /* --- limits --- */
 
 static void use_latest_limits(struct redis_store *redis)
@@ -519,6 +525,7 @@ static const struct store_ops REDIS_OPS = {
     .takes_identical = takes_identical,
     .settle = settle,
     .can_settle = can_settle,
+    .count_losses = count_losses,
     .add_limits = add_limits,
     .remove_limits = remove_limits,
     .is_ready = is_ready,
@@ -577,6 +584,7 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->store.ops = &REDIS_OPS;
     redis->options = *options;
     redis->meters = find_meters(redis);
+    redis->n_losses = &redis->n_own_losses;
     redis->loop = loop;
     if (options->calls != NULL) {
         client_calls_join(options->calls);

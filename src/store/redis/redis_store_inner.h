@@ -100,6 +100,8 @@ struct redis_store {
     void *owner;
 
     struct redis_settlement_queue settlements;
+    uint64_t *n_losses; /* see store_count_losses(); of a node: those of its cluster */
+    uint64_t n_own_losses;
 };
 
 /* One decision; after its deadline or cancellation, an abandoned request. */

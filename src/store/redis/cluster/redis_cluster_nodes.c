@@ -162,6 +162,7 @@ static enum status open_node(struct redis_cluster_node *node)
         redis->is_node = true;
         redis->on_redirect = on_redirect;
         redis->owner = node;
+        redis->n_losses = &node->nodes->n_losses;
         redis->link.connection.reply.listener = &node->subscriber;
         status = add_earlier_limits(node->nodes, node->store);
         if (status != STATUS_OK) {

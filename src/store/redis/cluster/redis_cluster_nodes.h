@@ -63,6 +63,7 @@ struct redis_cluster_nodes {
     bool is_reported;                 /* the lack of a map has been logged */
     uint64_t n_maps;                  /* maps received */
     struct redis_store_counters gone; /* sums over closed nodes */
+    uint64_t n_losses;                /* of all nodes */
 };
 
 /* Starts to connect. The data that @options points to is borrowed. STATUS_NO_MEMORY,

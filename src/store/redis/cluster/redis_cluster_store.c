@@ -56,6 +56,13 @@ static bool can_settle(struct store *store, const struct settlement *settlement)
     return node != NULL && store_can_settle(node->store, settlement);
 }
 
+/* Of all nodes: a slot may have another owner by now. */
+static uint64_t count_losses(const struct store *store, enum decision_source source)
+{
+    (void)source;
+    return ((const struct redis_cluster *)(const void *)store)->nodes.n_losses;
+}
+
 static enum status add_limits(struct store *store, const struct limit *limits, size_t n_limits)
 {
     return redis_cluster_nodes_add_limits(&redis_cluster_of(store)->nodes, limits, n_limits);
@@ -112,6 +119,7 @@ static const struct store_ops CLUSTER_OPS = {
     .takes_identical = takes_identical,
     .settle = redis_cluster_settle,
     .can_settle = can_settle,
+    .count_losses = count_losses,
     .add_limits = add_limits,
     .remove_limits = remove_limits,
     .is_ready = is_ready,

@@ -31,8 +31,20 @@ static bool can_settle(struct store *below, const struct settlement *settlement)
     return settlement->source != source_that_is_down && settlement->limit != limit_without_room;
 }
 
+static uint64_t n_losses; /* of settlements for Redis */
+
+static uint64_t count_losses(const struct store *below, enum decision_source source)
+{
+    (void)below;
+    return source == DECISION_REDIS ? n_losses : 0;
+}
+
 static const struct store_ops OPS = {
-    .name = "remembering", .settle = remember, .can_settle = can_settle};
+    .name = "remembering",
+    .settle = remember,
+    .can_settle = can_settle,
+    .count_losses = count_losses,
+};
 static struct store store = {.ops = &OPS};
 
 static struct limit limits[2];
@@ -359,6 +371,22 @@ START_TEST(what_was_raised_is_given_back_whole)
     }
     settlement_make(&admission, &outcome, &store);
     ck_assert_uint_eq(n_reported, 2);
+}
+END_TEST
+
+/* With the link, after it could be sent. */
+START_TEST(what_was_raised_and_may_have_been_lost_is_not_given_back)
+{
+    const struct outcome outcome = outcome_of(404);
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    settlement_raise(&admission, 25, &store);
+    n_losses++;
+    n_reported = 0;
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
+    ck_assert_uint_eq(reported[0].charged_at_us, 77);
 }
 END_TEST
 
@@ -716,6 +744,7 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, what_it_reports_below_the_estimate_is_given_back_at_the_end);
     tcase_add_test(make, charges_that_the_response_does_not_decide_are_not_raised);
     tcase_add_test(make, what_was_raised_is_given_back_whole);
+    tcase_add_test(make, what_was_raised_and_may_have_been_lost_is_not_given_back);
     tcase_add_test(make, what_was_raised_may_prove_to_cost_more);
     tcase_add_test(make, what_cannot_be_sent_at_once_is_settled_at_the_end_alone);
     tcase_add_test(make, a_slot_is_given_back_however_it_ended_and_once);

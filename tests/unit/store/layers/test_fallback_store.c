@@ -55,6 +55,13 @@ static bool fake_can_settle(struct store *store, const struct settlement *settle
     return settlement->source == DECISION_REDIS && shared.status == STATUS_OK;
 }
 
+static uint64_t fake_count_losses(const struct store *store, enum decision_source source)
+{
+    (void)store;
+    (void)source;
+    return 7;
+}
+
 static void fake_free(struct store *store)
 {
     (void)store;
@@ -67,6 +74,7 @@ static const struct store_ops FAKE_OPS = {
     .cancel = fake_cancel,
     .settle = fake_settle,
     .can_settle = fake_can_settle,
+    .count_losses = fake_count_losses,
     .free = fake_free,
 };
 
@@ -364,6 +372,8 @@ START_TEST(settlements_go_to_whoever_charged)
     ck_assert(!store_can_settle(store, &settlements[1]));
     shared.status = STATUS_OK;
     ck_assert(store_can_settle(store, &settlements[1]));
+    ck_assert_uint_eq(store_count_losses(store, DECISION_REDIS), 7);
+    ck_assert_uint_eq(store_count_losses(store, DECISION_LOCAL), 0);
     shared.status = STATUS_UNREACHABLE;
     store_settle(store, settlements, 3);
     ck_assert_uint_eq(shared.n_settled, 1);

@@ -113,6 +113,11 @@ static struct redis_store_counters count(void)
     return redis_store_count(client.store);
 }
 
+static uint64_t count_losses(void)
+{
+    return store_count_losses(client.store, DECISION_REDIS);
+}
+
 START_TEST(all_of_a_request_is_one_call)
 {
     struct question question;
@@ -150,6 +155,7 @@ START_TEST(what_redis_refuses_or_cannot_hear_is_lost_and_stays_charged)
     ck_assert(!is_admitted(&denied)); /* and so nothing is written */
     ck_assert_uint_eq(denied.charges[0].verdict.remaining, 990);
     ck_assert_uint_eq(count().n_settlements_lost, 1);
+    ck_assert_uint_eq(count_losses(), 1);
 
     redis_server_kill(&server);
     const struct settlement any = {.limit = &limits[SLOTS], .key = SPAN("{a}")};
@@ -347,6 +353,7 @@ START_TEST(those_that_wait_are_lost_with_the_link_one_for_each_request)
     await_settled();
     ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE);
     ck_assert_uint_eq(count().n_settlements_lost, REDIS_SETTLEMENTS_FREE + 20);
+    ck_assert_uint_gt(count_losses(), 0);
 }
 END_TEST
 
@@ -358,6 +365,7 @@ START_TEST(no_more_than_a_bound_wait)
         correct(&question, 1, 10000 + i);
     }
     ck_assert_uint_eq(count().n_settlements_lost, 7);
+    ck_assert_uint_eq(count_losses(), 0); /* none of them could be settled */
     redis_server_resume(&server);
 }
 END_TEST

@@ -220,6 +220,7 @@ START_TEST(a_settlement_whose_redirection_makes_no_sense_is_lost)
         run_once();
     }
     ck_assert_uint_eq(redis_cluster_store_count(store).nodes.n_settlements_lost, 1);
+    ck_assert_uint_eq(store_count_losses(store, DECISION_REDIS), 1);
     stop();
 }
 END_TEST
