@@ -81,7 +81,7 @@ static bool may_be_int(struct span found)
         if (is_at_start && (is_digit(c) || (is_hash && is_hex(c)))) {
             return true;
         }
-        is_hash = is_at_start && c == '#';
+        is_hash = is_hash || c == '#';
         is_at_start = is_at_start && (c <= ' ' || c == '+' || c == '-' || c == '_' || c == '.' ||
                                       c == '#' || c >= 0x80);
         is_wide = is_wide || c >= 0x80;
@@ -125,7 +125,7 @@ static bool may_be_uuid(struct span found)
         const bool is_one = is_hex(c) || c >= 0x80;
         n_digits = is_letter(c) && !is_uuid_letter(c) ? 0 : n_digits + is_one;
         n_hyphens += c == '-';
-        is_short = is_short && (is_one || c == '-' || c == '+');
+        is_short = is_short && (is_one || c == '-' || c == '+' || c <= ' ');
     }
     return n_digits >= UUID_DIGITS_MIN || (is_short && n_hyphens == UUID_HYPHENS);
 }

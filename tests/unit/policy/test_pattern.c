@@ -358,6 +358,8 @@ START_TEST(what_a_server_may_read_as_a_number_or_a_uuid_is_no_other_text)
         {CAPTURE_INT, "%23A", true}, /* Java: 10 */
         {CAPTURE_INT, "%23a", true},
         {CAPTURE_INT, "-%230a", true},
+        {CAPTURE_INT, "%23%20a", true}, /* Spring drops blanks wherever they stand */
+        {CAPTURE_INT, "%23%E2%80%83ff", true},
         {CAPTURE_INT, "%C2%A05x", true}, /* JavaScript trims blanks of any script */
         {CAPTURE_INT, "%E3%80%80%235", true},
         {CAPTURE_INT, "%D9%A5", true},
@@ -376,6 +378,7 @@ START_TEST(what_a_server_may_read_as_a_number_or_a_uuid_is_no_other_text)
         {CAPTURE_UUID, "zf47ac10b-58cc-4372-a567-0e02b2c3d479z", true}, /* Go, for braces */
         {CAPTURE_UUID, "0-0-0-0-1", true},                              /* Java */
         {CAPTURE_UUID, "+1-0-0-0-%D9%A1", true},
+        {CAPTURE_UUID, "%200-0-0-0-1", true},
         {CAPTURE_UUID, "0-0-0-1", false},
         {CAPTURE_UUID, "latest", false},
         {CAPTURE_UUID, "5", false},
