@@ -266,16 +266,21 @@ static struct redis_settlement *take_next(struct redis_settlement_queue *queue)
     return message;
 }
 
+static size_t n_waiting(const struct redis_settlement_queue *queue)
+{
+    return queue->slots.n + queue->corrections.n;
+}
+
 void redis_settlements_send_waiting(struct redis_store *store)
 {
     struct redis_settlement_queue *queue = &store->settlements;
-    while (queue->slots.n + queue->corrections.n > 0 && is_room(store)) {
+    while (n_waiting(queue) > 0 && is_room(store)) {
         struct redis_settlement *message = take_next(queue);
         if (!send_settlement(&message->request)) {
             lose(&message->request);
         }
     }
-    assert(queue->slots.n + queue->corrections.n == 0 || store->n_requests > 0);
+    assert(n_waiting(queue) == 0 || store->n_requests > 0);
 }
 
 void redis_settlement_queue_init(struct redis_settlement_queue *queue)
@@ -339,8 +344,10 @@ void redis_settlement_send(struct redis_store *store, struct redis_settlement *m
     if (message == NULL) {
         ++*store->n_losses;
         count_lost(store, 1);
-    } else if (!is_room(store)) {
+    } else if (n_waiting(&store->settlements) > 0 || !is_room(store)) {
+        /* Behind those that wait: a slot that is given back must not be renewed afterwards. */
         wait_for_room(store, message);
+        redis_settlements_send_waiting(store);
     } else if (!send_settlement(&message->request)) {
         lose(&message->request);
     }

@@ -188,17 +188,23 @@ static void correct(const struct question *question, int64_t delta, uint64_t lat
     correct_of(question, delta, later_us, NULL);
 }
 
-static void release_of(const struct question *question, const struct address *of)
+static void settle_slot(const struct question *question, enum settlement_kind kind,
+                        const struct address *of)
 {
     const struct settlement settlement = {
         .client = of,
         .limit = question->charges[1].limit,
         .key = question->charges[1].key,
-        .kind = SETTLE_RELEASE,
+        .kind = kind,
         .slot = question->charges[1].slot,
         .source = DECISION_REDIS,
     };
     store_settle(client.store, &settlement, 1);
+}
+
+static void release_of(const struct question *question, const struct address *of)
+{
+    settle_slot(question, SETTLE_RELEASE, of);
 }
 
 static void release(const struct question *question)
@@ -307,6 +313,23 @@ START_TEST(a_slot_is_given_back_before_the_corrections_that_wait)
     ck_assert(is_admitted(&next));
     ck_assert_uint_gt(next.charges[0].verdict.remaining, 990 - MANY);
     await_settled();
+}
+END_TEST
+
+START_TEST(a_slot_is_not_renewed_after_it_was_given_back)
+{
+    const struct address of = {0};
+    struct question question;
+    struct question other;
+    struct question next;
+    fill_link(&question);
+    settle_slot(&question, SETTLE_RENEW, &of); /* waits */
+    ask(&other);                               /* while it is in flight one more may be sent */
+    release_of(&question, &of);
+    redis_server_resume(&server);
+    redis_client_await(&client, &other.answered);
+    await_settled();
+    ck_assert(is_admitted(&next));
 }
 END_TEST
 
@@ -685,6 +708,7 @@ int main(void)
     tcase_add_test(tcase, while_more_decisions_are_in_flight_so_are_more_settlements);
     tcase_add_test(tcase, those_of_identical_requests_wait_as_one);
     tcase_add_test(tcase, a_slot_is_given_back_before_the_corrections_that_wait);
+    tcase_add_test(tcase, a_slot_is_not_renewed_after_it_was_given_back);
     tcase_add_test(tcase, no_sum_is_greater_than_a_cost_may_be);
     tcase_add_test(tcase, flushed_scripts_are_sent_again_also_with_those_that_wait);
     tcase_add_test(tcase, those_that_wait_are_lost_with_the_link_one_for_each_request);
