@@ -89,6 +89,17 @@ def test_a_server_that_closed_before_another_was_tried_in_vain(start, start_upst
 
 
 @pytest.mark.parametrize("hold", [True, False], ids=["held", "free"])
+def test_a_request_that_a_server_has_worked_on_is_sent_to_no_other(start, start_upstream, hold):
+    def late(peer, _):
+        time.sleep(0.6)
+        peer.close()
+    servers = [start_upstream(late), start_upstream(late)]
+    proxy = start(policy(*(server.url for server in servers), hold=hold, more=", eject: off"))
+    assert proxy.ask(path="/work").status == 502
+    assert sum(len(server.requests) for server in servers) == (1 if hold else 2)
+
+
+@pytest.mark.parametrize("hold", [True, False], ids=["held", "free"])
 def test_a_server_that_does_not_answer_in_time(start, start_upstream, hold):
     upstream = start_upstream(lambda peer, _: time.sleep(5))
     proxy = start(policy(upstream.url, hold=hold))

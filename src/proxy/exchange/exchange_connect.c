@@ -24,8 +24,9 @@
 
 enum {
     OFFER_BYTES = 512,
-    CONNECT_TIMEOUTS_MAX = 3, /* per request: a client does not wait for 256 dead servers */
-    DECLINES_MAX = 4,         /* per request, beyond its retries: a server may decline all */
+    CONNECT_TIMEOUTS_MAX = 3,   /* per request: a client does not wait for 256 dead servers */
+    DECLINES_MAX = 4,           /* per request, beyond its retries: a server may decline all */
+    ON_ITS_WAY_US = 250 * 1000, /* a connection that ends later had the request at its server */
 };
 
 static const char UNREACHABLE[] = "the upstream cannot be reached";
@@ -378,6 +379,15 @@ void exchange_on_connect_timeout(struct exchange *exchange)
     try_next(exchange, clock_monotonic_us(), 504, fault);
 }
 
+/* With hold_slots handlers work on: one more at another server would be two at a slot. */
+static bool is_at_work_for_slot(const struct exchange *exchange)
+{
+    return exchange->evaluation.route->upstream->hold_slots &&
+           admission_has_slots(&exchange->admission) &&
+           !upstream_is_unprocessed(exchange->upstream) &&
+           clock_monotonic_us() - exchange->touched_us > ON_ITS_WAY_US;
+}
+
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
  * idempotent or has not been processed at all, and it has no body, or it is unprocessed and the
  * body is here. A refusal may be untrue, as where the server behind a gateway died of the request:
@@ -394,7 +404,7 @@ static bool may_repeat(const struct exchange *exchange)
     const bool is_safe = exchange->request.is_idempotent ||
                          (is_unsent && !(upstream->is_unproven && exchange->choice.is_unproven));
     return !exchange->has_upstream_answered && is_safe && has_whole_body &&
-           !(upstream->is_own_end && upstream->is_old);
+           !(upstream->is_own_end && upstream->is_old) && !is_at_work_for_slot(exchange);
 }
 
 /* Whether its client kept the server waiting, which may have given up for that. A request that is
