@@ -92,7 +92,7 @@ struct upstream_http2 {
     struct address owner;    /* of these; as address_of_client() gives it */
     size_t n_held;           /* streams whose answer is held back */
     bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */
-    bool is_full;            /* no stream is taken any more: the server may lack memory for it */
+    bool is_full;            /* no stream is taken any more: see upstream_sharing.c */
     struct timer full_timer; /* then: until it is looked at whose answers are held back */
     bool has_failed;         /* and a user counts that: the others get LOSS_SHARED */
     bool is_ending;          /* no stream is taken any more */

@@ -9,7 +9,10 @@
  * A client does not read its answers. What of them has no room here stays with the server, in
  * memory that it counts by connection. So a connection on which an answer is held back takes no new
  * requests of other clients. Where the server has reset one all the same, the connection takes no
- * more of anybody, and the clients whose answers are still held back then are remembered too. */
+ * more of anybody, and the clients whose answers are still held back then are remembered too.
+ *
+ * A client leaves requests that its server works on all the same. Where the policy has a
+ * max_streams the connection takes no more of anybody either, and ends with its last answer. */
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -172,6 +175,24 @@ static bool may_be_full(const struct upstream_server *server)
     return server->full_us != 0 && clock_monotonic_us() - server->full_us < FULL_FOR_US;
 }
 
+/* --- requests that are left --- */
+
+/* Whether the server may work on for requests that were reset, so that others wait: the policy says
+ * that it works on fewer at a time than it grants. Apache takes fewer still behind resets, and
+ * Tomcat counts two for each. */
+static bool works_on(const struct upstream_server *server)
+{
+    return server->group->spec->max_streams < UPSTREAM_STREAMS_MAX;
+}
+
+/* Whether the proxy has reset @stream, or is about to: before the end of its answer, or of the
+ * request. */
+static bool is_reset_here(const struct upstream_stream *stream)
+{
+    return stream->stream.is_opened && !stream->stream.is_reset_by_peer &&
+           !(stream->is_whole && stream->stream.is_closed);
+}
+
 void upstream_sharing_on_left(struct upstream_stream *stream)
 {
     struct upstream_http2 *http2 = upstream_http2_of(stream);
@@ -182,7 +203,8 @@ void upstream_sharing_on_left(struct upstream_stream *stream)
         return;
     }
     http2->has_carried = true;
-    if (is_cut(stream) && may_be_full(http2->connection->server)) {
+    const struct upstream_server *server = http2->connection->server;
+    if (works_on(server) ? is_reset_here(stream) : is_cut(stream) && may_be_full(server)) {
         retire(http2);
     }
 }
