@@ -16,6 +16,7 @@
 #include "admin/admin.h"
 #include "app/command.h"
 #include "app/serve/active_policy.h"
+#include "app/serve/memory_return.h"
 #include "app/serve/reload.h"
 #include "app/serve/service.h"
 #include "app/serve/stores.h"
@@ -48,6 +49,7 @@ struct supervisor {
     uint64_t not_before_us; /* when the next may begin, monotonic */
     uint64_t watchdog_us;   /* how long the service manager waits for a sign; 0: for ever */
     uint64_t alive_at_us;   /* when the next is due, monotonic */
+    struct memory_return memory_return;
 };
 
 /* --- signals --- */
@@ -195,6 +197,8 @@ static uint64_t patience_us(const struct supervisor *supervisor)
     us = !supervisor->is_under_way && file_us < us ? file_us : us;
     const uint64_t change_us = server_change_patience_us(supervisor->reload->server, now_us);
     us = change_us < us ? change_us : us;
+    const uint64_t memory_us = memory_return_patience_us(&supervisor->memory_return, now_us);
+    us = memory_us < us ? memory_us : us;
     if (supervisor->watchdog_us > 0) {
         const uint64_t alive_us =
             supervisor->alive_at_us > now_us ? supervisor->alive_at_us - now_us : 0;
@@ -236,6 +240,7 @@ static int wait_for_end(struct supervisor *supervisor)
         }
         go_on(supervisor);
         report_alive(supervisor);
+        memory_return_check(&supervisor->memory_return, clock_monotonic_us());
     }
 }
 
