@@ -8,7 +8,10 @@
 #include "proxy/client/connection_limits.h"
 #include "proxy/exchange/exchange_config.h"
 
-enum { LEFT_SHARE = 4 }; /* a client has at most one in so many of the requests that are left */
+enum {
+    LEFT_SHARE = 4, /* a client has at most one in so many of the requests that are left */
+    FEW_SHARE = 16, /* of all that may be: when no more are left, others give way */
+};
 
 /* Why a request is refused. */
 enum stream_refusal {
@@ -136,7 +139,8 @@ static enum stream_refusal count_request(struct client_env *clients,
     const uint32_t n_all = atomic_fetch_add_explicit(n_requests, 1, memory_order_relaxed);
     const uint32_t n_left = n_all < max->http2_requests ? max->http2_requests - n_all : 0;
     if (LIKELY(n_own <= (n_left + LEFT_SHARE - 1) / LEFT_SHARE) ||
-        (n_own <= max->streams && make_room(clients, client, n_own))) {
+        (n_left <= max->http2_requests / FEW_SHARE && n_own <= max->streams &&
+         make_room(clients, client, n_own))) {
         return STREAM_REFUSALS;
     }
     atomic_fetch_sub_explicit(n_requests, 1, memory_order_relaxed);

@@ -3,11 +3,11 @@
  * a quarter of what is left. Trusted proxies and unix sockets, behind which there are many clients,
  * are not counted.
  *
- * When too few are left, a client with fewer than max.streams takes the slot of another one: of
- * the client with the most requests, if that has more than the client of the new request then has.
- * Of the requests of that client which this worker has, the one that has waited longest without
- * progress is reset. So a few clients that hold all slots do not keep others out, and no client
- * gains a slot from one with about as many.
+ * When a sixteenth or less is left, a client with fewer than max.streams takes the slot of another
+ * one: of the client with the most requests, if that has more than the client of the new request
+ * then has. Of the requests of that client which this worker has, the one that has waited longest
+ * without progress is reset. So a few clients that hold all slots do not keep others out, and no
+ * client gains a slot from one with about as many.
  *
  * Counts are atomic and shared by the workers. The order in which requests give way is the
  * worker's own, kept without a lock: a request of another worker does not give way. */

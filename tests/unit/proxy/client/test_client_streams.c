@@ -135,6 +135,17 @@ START_TEST(a_client_takes_no_place_of_one_that_would_have_no_more_than_itself)
 }
 END_TEST
 
+START_TEST(none_gives_way_while_there_are_slots)
+{
+    open_with("http2_requests: 40");
+    ask_many(come(1), 8);
+    ask_many(come(2), 7);
+    ask_many(come(3), 5);
+    assert_refused(&clients[2], 11); /* it has a quarter of twenty */
+    assert_counted(20, 0, 1);
+}
+END_TEST
+
 START_TEST(where_each_has_one_none_gives_way)
 {
     open_with("http2_requests: 4");
@@ -237,6 +248,7 @@ int main(void)
     tcase_add_test(group, the_request_that_has_waited_longest_without_progress_gives_way);
     tcase_add_test(group, a_client_takes_no_place_of_one_that_would_have_no_more_than_itself);
     tcase_add_test(group, where_each_has_one_none_gives_way);
+    tcase_add_test(group, none_gives_way_while_there_are_slots);
     tcase_add_test(group, a_client_with_as_many_as_a_connection_may_have_takes_no_place_of_others);
     tcase_add_test(group, a_client_is_one_by_all_its_connections_and_by_its_prefix);
     tcase_add_test(group, an_answer_that_waits_for_its_client_gives_way);
