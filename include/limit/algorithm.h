@@ -13,7 +13,6 @@
 
 /* Greatest burst * period: twice that is still an exact Lua number (2^53). */
 #define LIMIT_UNITS_MAX (UINT64_C(1) << 52)
-
 /* Greatest cost of one request, and greatest rate and burst. */
 #define LIMIT_COST_MAX UINT32_MAX
 
@@ -46,7 +45,7 @@ struct limit_params {
     bool strict;          /* sliding_window: the oldest sub-window counts whole */
     bool from_first;      /* fixed_window: a window starts at the first request admitted in it */
     bool is_calendar;     /* fixed_window: the call's edges define the windows */
-    uint64_t zone;        /* a number of the calendar's time zone, in the digest alone */
+    uint64_t zone;        /* of the calendar's time zone, in the digest alone */
     bool settles; /* buckets: the state holds what corrections of charges need; not in the digest */
 };
 
@@ -101,8 +100,10 @@ struct algorithm {
     /* See algorithm_check_params(): what it has not checked yet. */
     const char *(*check_params)(const struct limit_params *params);
 
-    /* Write the parameters that the script takes besides the rate, in its order. The caller has set
-     * all @values to 0. */
+    /* Units that settle() takes beyond the capacity before it forgives the rest. NULL: all. */
+    uint64_t (*room)(const struct limit_params *params);
+
+    /* Write what the script takes besides the rate, in its order, to @values, which are all 0. */
     void (*script_params)(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX]);
 
@@ -135,8 +136,8 @@ struct algorithm {
      * reached again. */
     bool (*is_ahead)(const void *state, const struct limit_params *params, uint64_t now);
 
-    /* Drop what counts no more at @now, if it is so much that each call would take long to skip it.
-     * No answer changes. NULL: the state holds nothing such. */
+    /* Drop what counts no more at @now, if there is much of it. No answer changes. NULL: the state
+     * holds nothing such. */
     void (*trim)(void *state, const struct limit_params *params, uint64_t now);
 
     /* Fill @state, LIMIT_STATE_BYTES_MAX zero bytes, from the first of the @n numbers that the
@@ -161,8 +162,7 @@ struct algorithm {
     void (*release)(void *state, const struct limit_params *params, uint64_t now, uint64_t slot);
 };
 
-/* Returns NULL if @params are valid, else the fault as a static phrase that can follow
- * "FILE:LINE:COLUMN: error: ". */
+/* NULL if @params are valid, else the fault: a phrase that can follow "FILE:LINE: error: ". */
 const char *algorithm_check_params(const struct algorithm *algorithm,
                                    const struct limit_params *params);
 

@@ -37,6 +37,7 @@ struct limit {
     bool shadow;        /* judged and charged as if enforced, never denies */
     bool charge_denied; /* a denied request is charged too, at most until the state is full */
     bool is_settled;    /* its charges may be corrected later */
+    uint64_t owed;      /* units that responses may report together beyond what was charged */
     /* A Redis that has redis-cell judges it by CL.THROTTLE: cl_throttle_misfit() is NULL, it is
      * never judged together with another limit, and its charges are never settled. */
     bool by_cell;
@@ -66,6 +67,18 @@ MUST_USE const char *limit_init(struct limit *limit, const struct limit_spec *sp
 /* As limit_init(), with a tick of at least @tick_us: limits that share states have the same. */
 MUST_USE const char *limit_init_coarse(struct limit *limit, const struct limit_spec *spec,
                                        uint32_t tick_us);
+
+/* Units that can be charged after the fact beyond the capacity; what is more is forgiven. */
+uint64_t limit_room(const struct limit *limit);
+
+/* Whether all that @limit may be owed has room. Otherwise a charge that was raised may have taken
+ * less than it asked for, and must not be given back. */
+bool limit_owes_all(const struct limit *limit);
+
+/* Make @coarse what @limit, whose charges may be raised, is with a tick @factor times as long,
+ * which gives it more room. False: it would not have more, its numbers are not exact in that tick,
+ * or what refills in one tick is too large a part of the capacity. */
+MUST_USE bool limit_coarsen(const struct limit *limit, uint32_t factor, struct limit *coarse);
 
 /* Make @share the part of @limit that one of @instances (>= 1) proxies may admit by itself, so that
  * all of them together stay within @limit. For a bucket the period is multiplied and the burst

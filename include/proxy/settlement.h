@@ -38,10 +38,11 @@ struct outcome {
  * its head was sent; one that cannot be read may have been any. */
 bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome);
 
-/* The response, which goes on, has reported a cost of @units: charge at once what they are beyond
- * the estimates. What they are less is given back when the request is settled, as all
- * that is given back: how it ends decides. */
-void settlement_raise(struct admission *admission, uint32_t units, struct store *store);
+/* The response, which goes on, has reported a cost: charge at once what it is beyond the estimates,
+ * where it counts with @outcome, that of a whole answer. What it is less is given back when the
+ * request is settled, as all that is given back: how it ends decides. */
+void settlement_raise(struct admission *admission, const struct outcome *outcome,
+                      struct store *store);
 
 /* Settle all charges with the store that decided. Further calls do nothing. Does not wait. */
 void settlement_make(struct admission *admission, const struct outcome *outcome,

@@ -104,8 +104,8 @@ for i = 1, n_keys do
     local lifetime
     charged_at = (charged_at - charged_at % tick_us) / tick_us
     -- For buckets: ticks whose refill a refund must leave charged, nil: it gives back nothing; how
-    -- many of them it does leave; and whether the bucket was untouched before.
-    local unused, used, untouched = nil, 0, false
+    -- many of them it does leave; whether the bucket was untouched before, or forgave a part.
+    local unused, used, untouched, forgiven = nil, 0, false, false
     if state_bytes then
       unused = unused_refill(charged_at, now, ticks_per_s, second, flags, refill)
     end
@@ -116,7 +116,8 @@ for i = 1, n_keys do
       local expiry = lifetime and {'EX', ttl_s(lifetime / ticks_per_s)} or {'KEEPTTL'}
       local packed = struct.pack(state_bytes == 8 and '<d' or '<dd', first, second)
       if flags >= 4 then
-        packed = packed .. settle_refill(refill, charged_at, used, untouched, now, ticks_per_s)
+        packed = packed ..
+          settle_refill(refill, charged_at, used, untouched, forgiven, now, ticks_per_s)
       end
       redis.call('SET', key, packed, unpack(expiry))
     end

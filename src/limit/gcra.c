@@ -50,6 +50,13 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
+/* A full bucket takes no more. */
+static uint64_t room(const struct limit_params *params)
+{
+    (void)params;
+    return 0;
+}
+
 static void script_params(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
@@ -141,6 +148,10 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     if (delta > 0) {
         if (params->settles) {
             refill_note_more(&gcra->refill, params, charged_at, now, debt == 0);
+            if (settle_scaled(debt, delta, interval_of(params), UINT64_MAX) >
+                later_of(debt, depth_of(params))) {
+                refill_note_forgiven(&gcra->refill, params, now, 0);
+            }
         }
         owe_more(gcra, params, now, delta);
     } else if (delta < 0 && debt > 0) {
@@ -174,6 +185,7 @@ const struct algorithm gcra_algorithm = {
     .has_numbers_in_digest = true,
     .script = &gcra_script,
     .check_params = check_params,
+    .room = room,
     .script_params = script_params,
     .state_bytes = state_bytes,
     .judge = judge,

@@ -53,6 +53,7 @@ if debt > depth + ticks_per_s then
 end
 if delta > 0 then
   untouched = debt == 0
+  forgiven = debt + delta * interval > math.max(debt, depth) and now
   debt = math.min(debt + delta * interval, math.max(debt, depth))
   first, lifetime = now + debt, debt
 elseif delta == 0 or debt == 0 or not unused then

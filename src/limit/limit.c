@@ -11,7 +11,10 @@
 
 static const uint32_t TICKS_US[] = {1, 1000, 1000000}; /* finest first */
 
-enum { US_PER_S = 1000000 };
+enum {
+    US_PER_S = 1000000,
+    STEPS_MIN = 100, /* ticks in which what is full refills, or a sub-window passes */
+};
 
 static const uint64_t WEEK_US = UINT64_C(7) * 24 * 3600 * US_PER_S;
 /* The epoch was a Thursday: the first Monday came four days later. */
@@ -118,6 +121,47 @@ const char *limit_init_coarse(struct limit *limit, const struct limit_spec *spec
         }
     }
     return fault;
+}
+
+uint64_t limit_room(const struct limit *limit)
+{
+    return limit->algorithm->room != NULL ? limit->algorithm->room(&limit->params) : UINT64_MAX;
+}
+
+bool limit_owes_all(const struct limit *limit)
+{
+    return limit_room(limit) >= limit->owed;
+}
+
+/* Whether a bucket refills, or a sub-window turns, in steps small enough. */
+static bool is_smooth(const struct limit *limit)
+{
+    const struct limit_params *params = &limit->params;
+    if (limit->algorithm->has_burst) {
+        return params->burst * params->period / STEPS_MIN >= params->rate;
+    }
+    return params->period / params->buckets >= STEPS_MIN;
+}
+
+bool limit_coarsen(const struct limit *limit, uint32_t factor, struct limit *coarse)
+{
+    *coarse = *limit;
+    struct limit_params *params = &coarse->params;
+    if (limit->algorithm->room == NULL || limit->algorithm->has_numbers_in_digest ||
+        params->period % factor != 0 || params->max_wait % factor != 0 ||
+        limit->tick_us > TICKS_US[ARRAY_LEN(TICKS_US) - 1] / factor) {
+        return false;
+    }
+    coarse->tick_us *= factor;
+    params->ticks_per_s /= factor;
+    params->period /= factor;
+    params->max_wait /= factor;
+    if (algorithm_check_params(coarse->algorithm, params) != NULL ||
+        limit_room(coarse) <= limit_room(limit) || !is_smooth(coarse)) {
+        return false;
+    }
+    write_identity(coarse);
+    return true;
 }
 
 static uint32_t share_of(uint32_t units, uint32_t instances)

@@ -48,6 +48,11 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
+static uint64_t room(const struct limit_params *params)
+{
+    return LIMIT_UNITS_MAX / params->period - params->burst;
+}
+
 static void script_params(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
@@ -188,6 +193,9 @@ static void settle(void *state, const struct limit_params *params, uint64_t char
     if (delta > 0) { /* as if they were charged at now */
         if (params->settles) {
             refill_note_more(&meter->refill, params, charged_at, now, taken == 0);
+            if (settle_scaled(taken, delta, params->period, UINT64_MAX) > LIMIT_UNITS_MAX) {
+                refill_note_forgiven(&meter->refill, params, now, stands_still(meter, params, now));
+            }
         }
         set(meter, params, now, settle_scaled(taken, delta, params->period, LIMIT_UNITS_MAX));
     } else if (delta < 0 && taken > 0 && params->max_wait == 0) {
@@ -211,6 +219,7 @@ const struct algorithm token_bucket_algorithm = {
     .has_burst = true,
     .script = &meter_script,
     .check_params = check_params,
+    .room = room,
     .script_params = script_params,
     .state_bytes = state_bytes,
     .judge = judge,
@@ -227,6 +236,7 @@ const struct algorithm leaky_bucket_algorithm = {
     .has_wait = true,
     .script = &meter_script,
     .check_params = check_params,
+    .room = room,
     .script_params = script_params,
     .state_bytes = state_bytes,
     .judge = judge,

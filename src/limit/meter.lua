@@ -84,6 +84,7 @@ if dated <= now or dated > now + ticks_per_s then
 end
 if delta > 0 then
   untouched = taken == 0
+  forgiven = taken + delta * period > 2^52 and dated
   taken = math.min(taken + delta * period, 2^52)
   first, second, lifetime = taken, dated, taken / rate
 elseif delta == 0 or max_wait > 0 or taken == 0 or not unused then

@@ -31,7 +31,8 @@ settle  corrects by delta what was charged at charged_at (ticks): sets the state
         as long as before; or first to nil, if there is nothing to correct. What is taken counts as
         of now, what is given back as of the charge. A bucket that gives back
         leaves the refill of unused ticks charged, at most what it would give, and sets used to how
-        many of them that is; nil: it gives back nothing. It sets untouched if it was so before
+        many of them that is; nil: it gives back nothing. It sets untouched if it was so before, and
+        forgiven to the time if it could not take all
 
 Any other is two functions that decide, or where the call settles one that corrects:
 judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes stands in args at at.
@@ -82,7 +83,7 @@ if settles then
     end
     return ticks
   end
-  settle_refill = function(refill, charged_at, ticks, untouched, now, ticks_per_s)
+  settle_refill = function(refill, charged_at, ticks, untouched, forgiven, now, ticks_per_s)
     local latest = now + ticks_per_s
     refill = refill or {0, 0, 0, 0}
     if refill[1] > latest or refill[4] > latest then
@@ -92,6 +93,10 @@ if settles then
       refill = {since, since, 0, since}
     end
     local since, seam, before, used = unpack(refill, 1, 4)
+    if forgiven then
+      since = math.min(math.max(forgiven, since) + 1, latest, 2^52)
+      seam, before, used = since, 0, since
+    end
     if ticks > 0 then
       if charged_at > used then
         before, seam, used = before + charged_at - used, charged_at, charged_at

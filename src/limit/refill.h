@@ -10,7 +10,8 @@
  *        |     ...   ########|................|###############|        # not used yet
  *                    <-before->
  *
- * A charge from before the bucket was last untouched has refilled completely.
+ * A charge from before the bucket was last untouched has refilled completely. One from before a
+ * part of another was forgiven counts as if it had.
  *
  * Why it is safe: at any time all unused refill can be assigned to charges that were not refunded,
  * each no later than its refill. That refill would have drained those charges alone as well, and
@@ -30,7 +31,7 @@
 
 /* All zero: unknown. Plain data; times in ticks. */
 struct refill {
-    uint64_t since;  /* the bucket was untouched then; earlier charges have refilled */
+    uint64_t since;  /* what was charged earlier gives back nothing */
     uint64_t seam;   /* end of the earlier unused refill */
     uint64_t before; /* ticks of the earlier unused refill, which ends at the seam */
     uint64_t used;   /* end of the used refill, which begins at the seam; later refill is unused */
@@ -71,6 +72,18 @@ static inline void refill_note_more(struct refill *refill, const struct limit_pa
     } else if (is_untouched) {
         refill_begin(refill, charged_at < now ? charged_at : now);
     }
+}
+
+/* A part of what a charge became greater by is forgiven, @still ticks after @now. The state is then
+ * as full as it can be. What was charged until then gives back nothing more: it has taken the room
+ * of that part. */
+static inline void refill_note_forgiven(struct refill *refill, const struct limit_params *params,
+                                        uint64_t now, uint64_t still)
+{
+    const uint64_t next = later_of(now + still, refill->since) + 1;
+    const uint64_t second = now + params->ticks_per_s;
+    const uint64_t latest = second < LIMIT_NOW_MAX ? second : LIMIT_NOW_MAX;
+    refill_begin(refill, next < latest ? next : latest);
 }
 
 /* Time of a charge at @now: @now, or since, where the clock is behind it. */

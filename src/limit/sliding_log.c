@@ -58,6 +58,12 @@ static const char *check_params(const struct limit_params *params)
     return NULL;
 }
 
+/* A log that is full takes it in one entry. */
+static uint64_t room(const struct limit_params *params)
+{
+    return UINT32_MAX - params->rate;
+}
+
 static void script_params(const struct limit_params *params,
                           uint64_t values[LIMIT_SCRIPT_PARAMS_MAX])
 {
@@ -358,6 +364,7 @@ const struct algorithm sliding_log_algorithm = {
     .name = "sliding_log",
     .script = &sliding_log_script,
     .check_params = check_params,
+    .room = room,
     .script_params = script_params,
     .state_bytes = state_bytes,
     .judge = judge,

@@ -91,6 +91,11 @@ static uint64_t most_of(const struct limit_params *params)
     return most < UINT32_MAX ? most : UINT32_MAX;
 }
 
+static uint64_t room(const struct limit_params *params)
+{
+    return most_of(params) - params->rate;
+}
+
 static bool is_ahead(const void *state, const struct limit_params *params, uint64_t now)
 {
     const struct sliding_window *window = state;
@@ -295,6 +300,7 @@ const struct algorithm sliding_window_algorithm = {
     .name = "sliding_window",
     .script = &sliding_window_script,
     .check_params = check_params,
+    .room = room,
     .script_params = script_params,
     .state_bytes = state_bytes,
     .judge = judge,

@@ -88,7 +88,8 @@ static const char *make_limit(const struct limit *base, const struct limit_spec 
     const char *fault = limit_init_coarse(limit, &spec, base->tick_us);
     limit->params.settles = base->params.settles;
     if (fault == NULL &&
-        (limit->tick_us != base->tick_us || spec.max_wait_us % limit->tick_us != 0)) {
+        (limit->tick_us != base->tick_us || spec.max_wait_us % limit->tick_us != 0 ||
+         (limit_owes_all(base) && !limit_owes_all(limit)))) {
         fault = "the numbers differ too much from the limit's own";
     }
     return fault;

@@ -345,10 +345,12 @@ def test_the_estimate_is_reserved_so_that_concurrent_requests_cannot_overspend(
     wait_for_left(proxy, 94)
 
 
-def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_upstream):
-    gate = Gate(answer(fields=[("X-Tokens", "50")]))
+@pytest.mark.parametrize("a_day, tokens", [(60, 50), (50000, 50000)])  # 50,000 a day: a coarser unit of time
+def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_upstream, a_day, tokens):
+    gate = Gate(answer(fields=[("X-Tokens", str(tokens))]))
     upstream = start_upstream(gate)
-    proxy = start_in_store(budget(upstream, TOKENS % "", "rate: 60/day"))
+    cost = f"{{from: response.header.x-tokens, estimate: 30, max: {tokens}}}"
+    proxy = start_in_store(budget(upstream, cost, f"rate: {a_day}/day"))
     clients = [proxy.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\n\r\n") for _ in range(2)]
     upstream.wait_for(2)
     gate.opens.set()
@@ -357,7 +359,7 @@ def test_costs_beyond_the_limit_have_to_be_earned_again(start_in_store, start_up
     def wait_s():
         return int(proxy.ask(path="/look", fields={"X-Id": "a"}).get("Retry-After"))
 
-    overdrawn_s = (2 * 50 - 60 + 1) * 86400 // 60
+    overdrawn_s = (2 * tokens - a_day + 1) * 86400 // a_day
     until(lambda: overdrawn_s - 30 < wait_s() <= overdrawn_s, "both settlements")
 
 
@@ -368,14 +370,18 @@ ALGORITHMS = ["token_bucket", "leaky_bucket", "gcra", "fixed_window", "fixed_win
 class Open:
     """An upstream whose answer says in its head that it costs 50, and ends when the test says so."""
 
-    def __init__(self, status="200 OK"):
+    def __init__(self, status="200 OK", breaks_off=False):
+        self.breaks_off = breaks_off
         self.head = f"HTTP/1.1 {status}\r\nX-Tokens: 50\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode()
         self.ends = threading.Event()
 
     def __call__(self, peer, request):
         peer.send(self.head)
         self.ends.wait(60)
-        peer.send(b"0\r\n\r\n")
+        if self.breaks_off:
+            peer.close()
+        else:
+            peer.send(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize("words", ALGORITHMS)
@@ -400,7 +406,7 @@ def test_what_answers_say_counts_while_they_are_kept_open(start_in_store, start_
 
 @pytest.mark.parametrize("given_back", ["charge_on: [2xx]", "refund_on: [404]"])
 @pytest.mark.parametrize("words", ALGORITHMS)
-def test_what_an_open_answer_has_taken_is_given_back_whole_at_its_end(
+def test_an_open_answer_that_is_given_back_has_its_estimate_alone(
         start_in_store, start_upstream, words, given_back):
     behave = Open("404 Not Found")
     upstream = start_upstream(behave)
@@ -409,6 +415,39 @@ def test_what_an_open_answer_has_taken_is_given_back_whole_at_its_end(
     rest_of_window(86400 / 10, at_least_s=20)
     client = proxy.send(GET_A % b"")
     assert b" 404 " in client.reader.head()
+    assert left(proxy.ask(path="/look", fields={"X-Id": "a"})) == {"budget": 89}
+    client.reset()  # who leaves it pays for it
+    wait_for_left(proxy, 49)
+    behave.ends.set()
+
+
+@pytest.mark.parametrize("words", ALGORITHMS)
+def test_an_answer_that_is_given_back_frees_no_charges_of_others(start_in_store, start_upstream, words):
+    def say(peer, request):
+        peer.send(answer(request.get("X-Status"), [("X-Tokens", request.get("X-Say"))]))
+    upstream = start_upstream(say)
+    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 1, max: 500}",
+                                  f"algorithm: {words}, rate: 100/day, charge_on: [2xx]"), workers=1)
+    rest_of_window(86400 / 10, at_least_s=20)
+    fields = {"X-Id": "a", "X-Status": "200 OK", "X-Say": "90"}
+    assert proxy.ask(fields=fields).status == 200
+    wait_for_left(proxy, 10)
+    fields.update({"X-Status": "400 Bad Request", "X-Say": "500"})
+    for _ in range(2):
+        assert proxy.ask(fields=fields).status in (400, 429)
+        time.sleep(0.3)
+    assert left(proxy.ask(path="/look", fields={"X-Id": "a"}))["budget"] < 10
+
+
+@pytest.mark.parametrize("words", ALGORITHMS)
+def test_what_an_open_answer_has_taken_is_given_back_whole_at_its_end(start_in_store, start_upstream, words):
+    behave = Open(breaks_off=True)
+    upstream = start_upstream(behave)
+    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 10, max: 50}",
+                                  f"algorithm: {words}, rate: 100/day, refund_on: [server_failed]"), workers=1)
+    rest_of_window(86400 / 10, at_least_s=20)
+    client = proxy.send(GET_A % b"")
+    assert b" 200 " in client.reader.head()
     assert left(proxy.ask(path="/look", fields={"X-Id": "a"})) == {"budget": 49}
     behave.ends.set()
     wait_for_left(proxy, 99)

@@ -4,7 +4,6 @@
 
 #include "http/field.h"
 #include "http/method.h"
-#include "limit/algorithms.h"
 #include "policy/compile/compile.h"
 #include "policy/load/node.h"
 #include "policy/load/value_types.h"
@@ -234,26 +233,6 @@ static void check_response(struct compiler *compiler, const struct spec_cost *sp
     }
 }
 
-/* The debt of a gcra limit is bounded by a full bucket. */
-static void warn_of_forgiven(struct compiler *compiler, const struct route *route,
-                             const struct node *node)
-{
-    for (size_t i = 0; node != NULL && i < route->n_rules; i++) {
-        const struct limit_rule *rule = route->rules[i];
-        for (size_t j = 0; j < rule->n_limits && route_own_cost(route, i) == 0; j++) {
-            const struct limit *limit = &rule->limits[j];
-            if (limit->algorithm == &gcra_algorithm && route->cost.max > limit->params.burst) {
-                node_warn(
-                    compiler->diags, node, WARNING_FORGIVEN_COST,
-                    "what the response says beyond the burst of limit \"%.*s\" is forgiven: "
-                    "gcra owes at most a full bucket; take token_bucket, or a max of %" PRIu32,
-                    SPAN_ARGS(quote_clip(rule->name)), limit->params.burst);
-                return;
-            }
-        }
-    }
-}
-
 static void compile_response_header(struct compiler *compiler, const struct spec_cost *spec,
                                     struct route *route)
 {
@@ -264,7 +243,6 @@ static void compile_response_header(struct compiler *compiler, const struct spec
     cost->max = spec->max > 0 ? spec->max : least_capacity(route);
     check_response(compiler, spec, route);
     check_capacity(compiler, route, cost->units, "estimate", find_key(spec, "estimate"));
-    warn_of_forgiven(compiler, route, spec->position.node);
 }
 
 void compile_cost(struct compiler *compiler, const struct spec_cost *spec, struct route *route)

@@ -318,13 +318,22 @@ static void take_cost(struct exchange *exchange)
     if (cost->kind != COST_RESPONSE_HEADER) {
         return;
     }
+    const bool is_cut = exchange_is_request_cut(exchange);
     const bool is_conditional = answer_meets_condition(
         exchange->response.status, &exchange->request, exchange->evaluation.route);
-    exchange->is_cost_reported =
-        cost_of_response(cost, &exchange->response, exchange_is_request_cut(exchange),
-                         is_conditional, &exchange->reported_cost);
+    exchange->is_cost_reported = cost_of_response(cost, &exchange->response, is_cut, is_conditional,
+                                                  &exchange->reported_cost);
     if (exchange->is_cost_reported) {
-        settlement_raise(&exchange->admission, exchange->reported_cost, exchange->config->store);
+        const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
+        const struct outcome whole = {
+            .status = grpc_answer_status(exchange->response.status, grpc_status),
+            .end = ANSWER_WHOLE,
+            .is_doubtful =
+                answer_is_doubtful(exchange->response.status, grpc_status, is_cut, is_conditional),
+            .is_cost_reported = true,
+            .reported_cost = exchange->reported_cost,
+        };
+        settlement_raise(&exchange->admission, &whole, exchange->config->store);
     }
     strip_cost(exchange);
 }
@@ -396,10 +405,10 @@ static void keep_trailers(struct exchange *exchange)
 static bool on_head(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
-    exchange_begin_answer(exchange);
     if (UNLIKELY(exchange->is_server_http2 || exchange->is_call)) {
-        begin_grpc_answer(exchange);
+        begin_grpc_answer(exchange); /* first: whether its cost counts may depend on its status */
     }
+    exchange_begin_answer(exchange);
     keep_trailers(exchange);
     exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
     if (UNLIKELY(exchange->is_call)) {

@@ -125,12 +125,14 @@ static bool awaits_cost(const struct admission *admission, size_t i)
     return charge->charged && charge->slot == 0 && (admission->own_costs >> i & 1) == 0;
 }
 
-void settlement_raise(struct admission *admission, uint32_t units, struct store *store)
+void settlement_raise(struct admission *admission, const struct outcome *outcome,
+                      struct store *store)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
+        const uint32_t units = final_cost(admission, i, outcome);
         if (!awaits_cost(admission, i) || units <= charge->cost) {
             continue;
         }
@@ -141,7 +143,7 @@ void settlement_raise(struct admission *admission, uint32_t units, struct store 
             n++;
         }
     }
-    admission->raised_cost = units;
+    admission->raised_cost = outcome->reported_cost;
     admission->raised_losses = store_count_losses(store, admission->decision.source);
     if (n > 0) {
         store_settle(store, settlements, n);
@@ -150,7 +152,8 @@ void settlement_raise(struct admission *admission, uint32_t units, struct store 
 
 /* Give back what raised charges have taken too much beyond their estimates. It was taken later than
  * these, and so is given back apart. What may have been lost on its way was perhaps never taken: it
- * is not given back, or a bucket would be filled with what other requests have taken. */
+ * is not given back, or a bucket would be filled with what other requests have taken. A bucket
+ * knows if it has forgiven a part of a charge; another limit that may have keeps it all. */
 COLD static void lower(struct admission *admission, const struct outcome *outcome,
                        struct store *store)
 {
@@ -164,13 +167,17 @@ COLD static void lower(struct admission *admission, const struct outcome *outcom
             continue;
         }
         const uint32_t units = final_cost(admission, i, outcome);
-        if (units < admission->charges[i].cost) {
+        if (units >= admission->charges[i].cost) {
+            continue;
+        }
+        admission->raised &= ~bit;
+        const struct limit *limit = admission->charges[i].limit;
+        if (limit->algorithm->has_burst || limit_owes_all(limit)) {
             settlements[n] = settlement_of(admission, i, SETTLE_COST);
             settlements[n].charged_at_us += outcome->reported_after_us;
             settlements[n].delta =
                 (int64_t)admission->charges[i].cost - (int64_t)admission->raised_cost;
             n += !may_be_lost;
-            admission->raised &= ~bit;
         }
     }
     if (n > 0) {

@@ -26,6 +26,51 @@ static bool digests_are_equal(const struct limit *a, const struct limit *b)
     return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
+/* --- limit_coarsen --- */
+
+START_TEST(a_coarser_tick_gives_what_is_owed_more_room)
+{
+    const struct limit fine = limit_of(&token_bucket_algorithm, 50000, 50000, DAY);
+    struct limit coarse;
+    ck_assert_uint_eq(limit_room(&fine), 2124);
+    ck_assert(limit_coarsen(&fine, 1000, &coarse));
+    ck_assert_uint_eq(coarse.tick_us, 1000);
+    ck_assert_uint_eq(coarse.params.ticks_per_s, 1000);
+    ck_assert_uint_eq(coarse.params.period, DAY / 1000);
+    ck_assert_uint_eq(limit_room(&coarse), LIMIT_UNITS_MAX / (DAY / 1000) - 50000);
+    ck_assert(!digests_are_equal(&fine, &coarse));
+    struct limit coarsest;
+    ck_assert(limit_coarsen(&coarse, 1000, &coarsest));
+    ck_assert(!limit_coarsen(&coarsest, 1000, &coarse));
+    ck_assert(limit_coarsen(&fine, 1000000, &coarse));
+    ck_assert(digests_are_equal(&coarse, &coarsest));
+}
+END_TEST
+
+static const struct limit_spec AS_THEY_ARE[] = {
+    {.algorithm = &token_bucket_algorithm, .rate = 10, .burst = 10, .period_us = 1500},
+    {.algorithm = &token_bucket_algorithm, .rate = 50000, .burst = 5, .period_us = S},
+    {.algorithm = &leaky_bucket_algorithm,
+     .rate = 10,
+     .burst = 10,
+     .period_us = S,
+     .max_wait_us = 1500},
+    {.algorithm = &gcra_algorithm, .rate = 10, .burst = 10, .period_us = S},
+    {.algorithm = &fixed_window_algorithm, .rate = 10, .period_us = S},
+    {.algorithm = &sliding_window_algorithm, .rate = 10, .period_us = S, .buckets = 20},
+    {.algorithm = &sliding_log_algorithm, .rate = 10, .period_us = S},
+};
+
+/* That would not be exact, come back in lumps, or give no more room. */
+START_TEST(a_coarser_tick_is_not_always_to_be_had)
+{
+    struct limit fine = {.name = SPAN("limit")};
+    struct limit coarse;
+    ck_assert_ptr_null(limit_init(&fine, &AS_THEY_ARE[_i]));
+    ck_assert(!limit_coarsen(&fine, 1000, &coarse));
+}
+END_TEST
+
 /* --- limit_init --- */
 
 static const struct {
@@ -349,6 +394,9 @@ static Suite *limit_suite(void)
     tcase_add_loop_test(init, what_fits_no_tick_is_refused_with_the_reason, 0,
                         (int)ARRAY_LEN(REFUSED));
     tcase_add_test(init, windows_of_a_week_start_on_monday_and_others_at_the_epoch);
+    tcase_add_test(init, a_coarser_tick_gives_what_is_owed_more_room);
+    tcase_add_loop_test(init, a_coarser_tick_is_not_always_to_be_had, 0,
+                        (int)ARRAY_LEN(AS_THEY_ARE));
     tcase_add_test(init, the_digest_tells_units_apart_and_nothing_else);
     tcase_add_test(init, the_id_tells_names_and_units_apart_and_nothing_else);
     suite_add_tcase(suite, init);

@@ -1,6 +1,7 @@
 /* What a policy says of limits and of costs, as it runs. */
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,53 @@ START_TEST(what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning)
         n_warnings += strstr(diags.items[i].text, "is forgiven") != NULL;
     }
     ck_assert_uint_eq(n_warnings, LEARNT[_i].n_warnings);
+    policy_free(policy);
+    diags_close(&diags);
+}
+END_TEST
+
+/* A limit, what its responses may say, the tick that leaves room for 10,000 such answers, and how
+ * often it is said that 1,000 have none. */
+static const struct {
+    const char *limit;
+    uint32_t max, tick_us;
+    size_t n_warnings;
+} OWED[] = {
+    {"{key: global, rate: 100/minute}", 500, 1, 0},
+    {"{key: global, rate: 100/minute}", 50000, 1000, 0},
+    {"{key: global, rate: 50000/day}", 5000, 1000, 0},
+    {"{key: global, rate: 50000/day}", 50000, 1000000, 0},
+    {"{key: global, rate: 50000/day, plans: {x: 10/day}, plan: header.x}", 50000, 1000000, 0},
+    {"{key: global, rate: 10/day, plans: {x: 50000/day}, plan: header.x}", 5000, 1000, 0},
+    {"{key: global, algorithm: leaky_bucket, rate: 1000000/hour}", 5000, 1000, 0},
+    {"{key: global, rate: 10000000/hour, burst: 1000}", 1000000, 1000, 0},
+    {"{key: global, rate: 10000000/hour, burst: 1000}", 2000000, 1000, 1},
+    {"{key: global, algorithm: sliding_window, rate: 1000000/hour}", 50000, 1000, 0},
+    {"{key: global, algorithm: fixed_window, rate: 1000000/hour}", 4000000000, 1, 0},
+    {"{key: global, algorithm: gcra, rate: 1000000/hour}", 50000, 1, 0},
+};
+
+START_TEST(what_responses_may_say_has_room)
+{
+    char yaml[512];
+    struct diags diags;
+    struct policy *policy = NULL;
+    snprintf(yaml, sizeof(yaml),
+             HEAD "upstreams: {api: {servers: http://a}}\nlimits: {a: %s}\nroutes:\n"
+                  "  - upstream: api\n    limits: [a]\n"
+                  "    cost: {from: response.header.x-cost, estimate: 1, max: %" PRIu32 "}\n",
+             OWED[_i].limit, OWED[_i].max);
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
+    size_t n_warnings = 0;
+    for (size_t i = 0; i < diags.n_items; i++) {
+        n_warnings += strstr(diags.items[i].text, "is forgiven") != NULL;
+    }
+    ck_assert_uint_eq(n_warnings, OWED[_i].n_warnings);
+    for (size_t i = 0; i < policy->n_all_limits; i++) {
+        ck_assert_uint_eq(policy->limits[i].tick_us, OWED[_i].tick_us);
+        ck_assert_mem_eq(&policy->limits[i].id, &policy->limits[0].id, sizeof(struct hash128));
+    }
     policy_free(policy);
     diags_close(&diags);
 }
@@ -522,6 +570,7 @@ int main(void)
                         (int)ARRAY_LEN(SLOTS));
     tcase_add_loop_test(tcase, what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning, 0,
                         (int)ARRAY_LEN(LEARNT));
+    tcase_add_loop_test(tcase, what_responses_may_say_has_room, 0, (int)ARRAY_LEN(OWED));
     tcase_add_test(tcase, answers_are_statuses_classes_and_ends);
     tcase_add_test(tcase, one_answer_need_not_be_a_list);
     tcase_add_test(tcase, what_grpc_calls_get_leaves_other_requests_their_answer);
