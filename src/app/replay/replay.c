@@ -4,6 +4,8 @@
  * options ─► logs opened, their format found ─► policies, their calendars of the logs'
  * time ─► the run ─► reports */
 
+#include "app/replay/replay.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 #include "app/command.h"
-#include "app/replay/replay.h"
 #include "base/clock.h"
 #include "http/target.h"
 #include "policy/units.h"
