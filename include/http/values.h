@@ -4,6 +4,8 @@
  * result contains every value that some server takes for the named one: more than any one server
  * reads, never less. docs/policy.md, "several values", lists the spellings.
  *
+ * Also the canonical form of signed tokens, of which one value may be.
+ *
  * Source: RFC 6265 section 4.2.1, RFC 2109, the URL standard's application/x-www-form-urlencoded;
  * Werkzeug, Django, Python's http.cookies, Go's net/http, npm's cookie and qs, PHP, Rack. */
 

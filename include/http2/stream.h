@@ -1,4 +1,5 @@
-/* A stream of a session (http2/session.h), in memory of the session's owner. */
+/* A stream of a session (http2/session.h), in memory of the session's owner; and the
+ * kinds of abuse that are counted. */
 
 #ifndef SLUICE_HTTP2_STREAM_H
 #define SLUICE_HTTP2_STREAM_H

@@ -1,6 +1,7 @@
 /* A limit: one rate of one rule of the policy, ready to be judged.
  *
- * Immutable after limit_init(), shared by all workers. */
+ * Immutable after limit_init(), shared by all workers. Also which of two limits is stricter, and
+ * how long the bans of one are. */
 
 #ifndef SLUICE_LIMIT_LIMIT_H
 #define SLUICE_LIMIT_LIMIT_H

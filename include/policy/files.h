@@ -1,4 +1,5 @@
-/* Which other files a policy names, and whether they have changed since they were read. */
+/* Which other files a policy names, and whether they have changed since they were read; and
+ * the databases of addresses among them. */
 
 #ifndef SLUICE_POLICY_FILES_H
 #define SLUICE_POLICY_FILES_H

@@ -1,6 +1,6 @@
 /* The sources of parts of keys, one row each: what policies write, what a request is asked for, and
  * what may be shown of the value. A new source is one row and, if no reader of key_values.c fits, a
- * reader. */
+ * reader. Also the cells of the geohash grid, which one of them makes of two others. */
 
 #ifndef SLUICE_POLICY_KEY_SOURCES_H
 #define SLUICE_POLICY_KEY_SOURCES_H

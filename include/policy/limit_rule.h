@@ -1,4 +1,5 @@
-/* Rules: named limits of a policy, and their plans, which are other numbers for some keys. */
+/* Rules: named limits of a policy, and their plans, which are other numbers for some keys, by
+ * name or as numbers of a tenant. */
 
 #ifndef SLUICE_POLICY_LIMIT_RULE_H
 #define SLUICE_POLICY_LIMIT_RULE_H

@@ -1,5 +1,5 @@
 /* Loads a policy from a YAML file, or reports every error with its line and column; and writes
- * policies and their language as JSON. */
+ * policies and their language as JSON, and any JSON as YAML. */
 
 #ifndef SLUICE_POLICY_LOADER_H
 #define SLUICE_POLICY_LOADER_H

@@ -3,7 +3,9 @@
  *   client ─► path ─► route ─► prefix ─► loop ─► body ─► limits with their keys and costs
  *
  * It does no I/O, reads no clock and charges nothing. The proxy, the simulation and the explaining
- * tools all use it, so their results agree. A decision for another proxy needs nothing else. */
+ * tools all use it, so their results agree. A decision for another proxy needs nothing else.
+ *
+ * Also the response fields that report the limits, which these share too. */
 
 #ifndef SLUICE_PROXY_REQUEST_EVALUATE_H
 #define SLUICE_PROXY_REQUEST_EVALUATE_H

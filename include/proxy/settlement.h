@@ -2,7 +2,9 @@
  *
  * A cost reported by the response replaces the estimate. Answers that a limit does not count, or
  * refunds, cost nothing. Slots of concurrency limits are released. A charge that is never settled
- * stays. */
+ * stays.
+ *
+ * Also the offences of a request, which its outcome decides: limits ban keys for them. */
 
 #ifndef SLUICE_PROXY_SETTLEMENT_H
 #define SLUICE_PROXY_SETTLEMENT_H

@@ -1,5 +1,5 @@
 /* Reads the first message of a TLS client, before any cryptography: which name it asks for and
- * which protocols it offers. Pure.
+ * which protocols it offers; and writes its fingerprint, JA4. Pure.
  *
  * Sources: RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3 (server_name), RFC 7301 (ALPN). */
 

@@ -68,6 +68,21 @@ static bool is_plain_int(struct span found)
     return found.len > 0 && found.len <= INT_DIGITS_MAX && (found.data[0] != '0' || found.len == 1);
 }
 
+/* Whether characters that begin with the octet @c, of UTF-8, may be digits: none is before U+0660,
+ * nor in the scripts of China, Japan and Korea. */
+static bool begins_digit(unsigned char c)
+{
+    return c >= 0xd9 && !(c >= 0xe3 && c <= 0xe9) && !(c >= 0xeb && c <= 0xed);
+}
+
+/* Whether @c may be an octet of a blank: below U+0021, or U+00A0, U+1680, U+2000 to U+3000,
+ * U+FEFF. */
+static bool is_of_blank(unsigned char c)
+{
+    const bool is_lead = c == 0xc2 || c == 0xe1 || c == 0xe2 || c == 0xe3 || c == 0xef;
+    return c <= ' ' || is_lead || (c >= 0x80 && c < 0xc0);
+}
+
 /* parseInt() and casts read the digits at the start, behind signs and blanks of any script; int()
  * reads digits of any script, and Java's decode() hexadecimal ones behind "#". */
 static bool may_be_int(struct span found)
@@ -82,9 +97,9 @@ static bool may_be_int(struct span found)
             return true;
         }
         is_hash = is_hash || c == '#';
-        is_at_start = is_at_start && (c <= ' ' || c == '+' || c == '-' || c == '_' || c == '.' ||
-                                      c == '#' || c >= 0x80);
-        is_wide = is_wide || c >= 0x80;
+        is_at_start = is_at_start &&
+                      (is_of_blank(c) || c == '+' || c == '-' || c == '_' || c == '.' || c == '#');
+        is_wide = is_wide || begins_digit(c);
         has_letter = has_letter || is_letter(c);
     }
     return is_wide && !has_letter;
@@ -122,10 +137,10 @@ static bool may_be_uuid(struct span found)
     bool is_short = true; /* so far, but for the number of its hyphens */
     while (found.len > 0 && n_digits < UUID_DIGITS_MIN) {
         const unsigned char c = next_octet(&found);
-        const bool is_one = is_hex(c) || c >= 0x80;
+        const bool is_one = is_hex(c) || begins_digit(c);
         n_digits = is_letter(c) && !is_uuid_letter(c) ? 0 : n_digits + is_one;
         n_hyphens += c == '-';
-        is_short = is_short && (is_one || c == '-' || c == '+' || c <= ' ');
+        is_short = is_short && (is_one || c == '-' || c == '+' || c <= ' ' || c >= 0x80);
     }
     return n_digits >= UUID_DIGITS_MIN || (is_short && n_hyphens == UUID_HYPHENS);
 }

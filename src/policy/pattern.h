@@ -2,7 +2,7 @@
  * or `{name:type}` for a captured segment, `**` for the rest.
  *
  * A pattern is split into these first; then its literals are normalised. Therefore "%2A" is a
- * literal star. */
+ * literal star. Also the types of captured segments. */
 
 #ifndef SLUICE_POLICY_PATTERN_H
 #define SLUICE_POLICY_PATTERN_H

@@ -150,6 +150,7 @@ void connection_limits_refuse(struct client_env *clients, int fd, const struct a
                               enum connection_limits_refusal refusal, const char *detail)
 {
     static const char ANSWER[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                 "Cache-Control: no-store\r\n"
                                  "Retry-After: 1\r\nContent-Length: 0\r\n\r\n";
     uint64_t n_held;
     if (REFUSALS[refusal].is_answered) {

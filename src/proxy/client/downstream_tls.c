@@ -158,6 +158,7 @@ void downstream_end_handshake(struct downstream *downstream)
 static void answer_plain_text(struct downstream *downstream)
 {
     static const char ANSWER[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
+                                 "Cache-Control: no-store\r\n"
                                  "Content-Type: text/plain\r\nContent-Length: 36\r\n\r\n"
                                  "This port speaks TLS: use https://.\n";
     const struct iovec slice = {.iov_base = (void *)(uintptr_t)ANSWER,
