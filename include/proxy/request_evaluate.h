@@ -146,4 +146,16 @@ MUST_USE size_t ratelimit_fields_make(const struct admission *admission, const s
                                       enum headers_style style, struct arena *arena,
                                       struct field *fields);
 
+/* The head of a request as its policy reads it: a field that the server does not get as the peer
+ * sent it is absent. Else clients could choose their routes, keys and costs by values that no
+ * server sees. */
+
+/* @head, of a peer that is trusted or not, as the policy reads it: @head itself, or a copy of it in
+ * @arena that borrows names and values. NULL: no memory. */
+MUST_USE const struct head *policy_head_make(const struct head *head, bool peer_is_trusted,
+                                             struct arena *arena);
+
+/* The id that a trusted proxy gave the request; empty: none, or none that is passed on. */
+struct span policy_head_request_id(const struct head *head);
+
 #endif /* SLUICE_PROXY_REQUEST_EVALUATE_H */

@@ -1,5 +1,3 @@
-#include "proxy/client/client_streams.h"
-
 #include <assert.h>
 
 #include "base/clock.h"

@@ -40,7 +40,7 @@ struct connection_limits {
     struct client_counts clients;
     struct eviction eviction;
     struct upstream_descriptors upstream_descriptors;
-    struct client_counts http2_clients; /* workers and requests by HTTP/2: client_streams.h */
+    struct client_counts http2_clients; /* workers and requests by HTTP/2: client_env.h */
     struct client_counts handshakes;    /* of TLS, by client: those after the first message */
     atomic_uint n_handshakes;           /* all of them */
     atomic_uint n_http2_requests;       /* those that http2_clients counts */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "proxy/client/client_streams.h"
+#include "proxy/client/client_env.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/core/proxy_env.h"

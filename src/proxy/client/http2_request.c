@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "http/grpc.h"
-#include "proxy/client/client_streams.h"
+#include "proxy/client/client_env.h"
 #include "proxy/client/connection_limits.h"
 #include "proxy/client/downstream_inner.h"
 #include "proxy/client/http2_connection.h"

@@ -1,5 +1,5 @@
 /* The clients that have HTTP/2 connections at a worker, with their requests: which of these gives
- * way when all workers together have too many (client_streams.h).
+ * way when all workers together have too many (client_env.h).
  *
  * A worker changes and reads its own alone, without a lock. Clients stand in ranks by how many
  * requests they have at the worker, and move only when that number passes a power of two. The

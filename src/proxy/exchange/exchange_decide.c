@@ -16,7 +16,6 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
-#include "proxy/exchange/policy_head.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"

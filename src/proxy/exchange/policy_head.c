@@ -1,4 +1,4 @@
-#include "proxy/exchange/policy_head.h"
+#include "proxy/request_evaluate.h"
 
 #include <string.h>
 

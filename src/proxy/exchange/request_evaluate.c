@@ -8,7 +8,6 @@
 #include "policy/matcher.h"
 #include "proxy/client_address.h"
 #include "proxy/core/via.h"
-#include "proxy/exchange/policy_head.h"
 #include "tls/tls_server.h"
 
 static enum evaluation_result end(struct evaluation *evaluation, enum evaluation_result result,

@@ -178,8 +178,8 @@ static bool may_be_full(const struct upstream_server *server)
 /* --- requests that are left --- */
 
 /* Whether the server may work on for requests that were reset, so that others wait: the policy says
- * that it works on fewer at a time than it grants. Apache takes fewer still behind resets, and
- * Tomcat counts two for each. */
+ * that it works on fewer at a time than it grants. Apache and Tomcat take fewer still behind
+ * resets. */
 static bool works_on(const struct upstream_server *server)
 {
     return server->group->spec->max_streams < UPSTREAM_STREAMS_MAX;
