@@ -1,5 +1,5 @@
-/* Routes whose limits lie in several slots of a Redis cluster, and limits whose charges may be
- * corrected. */
+/* Routes whose limits lie in several slots of a Redis cluster; limits whose charges may be
+ * corrected, and their room for what responses report. */
 
 #include <inttypes.h>
 
@@ -54,16 +54,25 @@ void compile_slots(struct compiler *compiler)
 
 /* --- corrected charges --- */
 
-/* policy->limits is writable; the rules point to the same limits as const. */
-static void mark(struct compiler *compiler, const struct limit_rule *rule)
+/* Limit number @i of @rule (@plan: 0), or that of its plan number @plan - 1, which has the same
+ * state. NULL: the plan is unlimited. policy->limits is writable; rules point to the same limits
+ * as const. */
+static struct limit *limit_of(const struct policy *policy, const struct limit_rule *rule, size_t i,
+                              size_t plan)
 {
-    struct policy *policy = compiler->policy;
-    for (size_t i = 0; i < policy->n_all_limits; i++) {
-        struct limit *limit = &policy->limits[i];
-        if (&policy->limits[limit->base] >= rule->limits &&
-            &policy->limits[limit->base] < rule->limits + rule->n_limits) {
-            limit->is_settled = true;
-            limit->params.settles = true;
+    const struct limit *limits = plan == 0 ? rule->limits : rule->plans[plan - 1].limits;
+    return limits != NULL ? &policy->limits[limits[i].index] : NULL;
+}
+
+static void mark(const struct policy *policy, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->n_limits; i++) {
+        for (size_t plan = 0; plan <= rule->n_plans; plan++) {
+            struct limit *limit = limit_of(policy, rule, i, plan);
+            if (limit != NULL) {
+                limit->is_settled = true;
+                limit->params.settles = true;
+            }
         }
     }
 }
@@ -73,43 +82,30 @@ static void mark(struct compiler *compiler, const struct limit_rule *rule)
 /* Responses that may report their costs at a time: so many have room, if a unit of time allows. */
 enum { OWED_AT_A_TIME = 10 * 1000, OWED_AT_LEAST = 1000 };
 
-static bool is_of(const struct limit *limit, const struct limit *base)
-{
-    return limit->base == base->index;
-}
-
-/* Note in @limit and its plans what the responses of @route may report of them. */
-static void note_owed(struct policy *policy, const struct limit *base, const struct route *route)
+/* Note what the responses of @route may report of its limits. */
+static void note_route(const struct policy *policy, const struct route *route)
 {
     const uint64_t owed = (uint64_t)OWED_AT_A_TIME * route->cost.max;
-    for (size_t i = 0; i < policy->n_all_limits; i++) {
-        struct limit *limit = &policy->limits[i];
-        if (is_of(limit, base) && limit->owed < owed) {
-            limit->owed = owed;
-        }
-    }
-}
-
-static void note_route(struct policy *policy, const struct route *route)
-{
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
         for (size_t j = 0; j < rule->n_limits && route_own_cost(route, i) == 0; j++) {
-            note_owed(policy, &rule->limits[j], route);
+            struct limit *limit = limit_of(policy, rule, j, 0);
+            limit->owed = limit->owed < owed ? owed : limit->owed;
         }
     }
 }
 
-/* Whether @base and its plans, which share states, all have room with a tick @factor times as
- * long, in *is_enough; false: one of them cannot have it. */
-static bool is_coarser(const struct policy *policy, const struct limit *base, uint32_t factor,
-                       bool *is_enough)
+/* Whether limit number @i of @rule and those of its plans all have room with a tick @factor times
+ * as long, in *is_enough; false: one of them cannot have it. */
+static bool is_coarser(const struct policy *policy, const struct limit_rule *rule, size_t i,
+                       uint32_t factor, bool *is_enough)
 {
     *is_enough = true;
-    for (size_t i = 0; i < policy->n_all_limits; i++) {
-        struct limit coarse = policy->limits[i];
-        if (is_of(&coarse, base)) {
-            if (factor > 1 && !limit_coarsen(&policy->limits[i], factor, &coarse)) {
+    for (size_t plan = 0; plan <= rule->n_plans; plan++) {
+        const struct limit *limit = limit_of(policy, rule, i, plan);
+        if (limit != NULL) {
+            struct limit coarse = *limit;
+            if (factor > 1 && !limit_coarsen(limit, factor, &coarse)) {
                 return false;
             }
             *is_enough = *is_enough && limit_owes_all(&coarse);
@@ -118,43 +114,52 @@ static bool is_coarser(const struct policy *policy, const struct limit *base, ui
     return true;
 }
 
-/* Give @base and its plans the finest tick in which all that is owed has room, or the coarsest. */
-static void make_room(struct policy *policy, const struct limit *base)
+/* Give limit number @i of @rule and those of its plans the finest tick in which all that is owed
+ * has room, or the coarsest. */
+static void make_room(const struct policy *policy, const struct limit_rule *rule, size_t i)
 {
     static const uint32_t FACTORS[] = {1, 1000, 1000000};
     uint32_t factor = 1;
     bool is_enough = false;
-    for (size_t i = 0; i < ARRAY_LEN(FACTORS) && !is_enough; i++) {
-        if (!is_coarser(policy, base, FACTORS[i], &is_enough)) {
+    for (size_t plan = 1; plan <= rule->n_plans; plan++) {
+        struct limit *limit = limit_of(policy, rule, i, plan);
+        if (limit != NULL) {
+            limit->owed = rule->limits[i].owed;
+        }
+    }
+    for (size_t f = 0; f < ARRAY_LEN(FACTORS) && !is_enough; f++) {
+        if (!is_coarser(policy, rule, i, FACTORS[f], &is_enough)) {
             break;
         }
-        factor = FACTORS[i];
+        factor = FACTORS[f];
     }
-    const uint32_t index = base->index;
-    for (size_t i = 0; i < policy->n_all_limits && factor > 1; i++) {
+    for (size_t plan = 0; plan <= rule->n_plans && factor > 1; plan++) {
+        struct limit *limit = limit_of(policy, rule, i, plan);
         struct limit coarse;
-        if (policy->limits[i].base == index && limit_coarsen(&policy->limits[i], factor, &coarse)) {
-            policy->limits[i] = coarse;
+        if (limit != NULL && limit_coarsen(limit, factor, &coarse)) {
+            *limit = coarse;
         }
     }
 }
 
-/* The least that @base, a bucket, and its plans can owe beyond a full bucket. */
-static uint64_t least_room(const struct policy *policy, const struct limit *base)
+/* The least that limit number @i of @rule, a bucket, and those of its plans can owe beyond a full
+ * bucket. */
+static uint64_t least_room(const struct policy *policy, const struct limit_rule *rule, size_t i)
 {
     uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < policy->n_all_limits; i++) {
-        const uint64_t room =
-            is_of(&policy->limits[i], base) ? limit_room(&policy->limits[i]) : least;
+    for (size_t plan = 0; plan <= rule->n_plans; plan++) {
+        const struct limit *limit = limit_of(policy, rule, i, plan);
+        const uint64_t room = limit != NULL ? limit_room(limit) : least;
         least = room < least ? room : least;
     }
     return least;
 }
 
-/* Warn of what @limit forgives of costs up to @max. False: of nothing. */
+/* Warn of what limit number @i of @rule forgives of costs up to @max. False: of nothing. */
 static bool warn_of_limit(struct compiler *compiler, const struct node *node,
-                          const struct limit_rule *rule, const struct limit *limit, uint32_t max)
+                          const struct limit_rule *rule, size_t i, uint32_t max)
 {
+    const struct limit *limit = &rule->limits[i];
     if (limit->algorithm == &gcra_algorithm) {
         if (max > limit->params.burst) {
             node_warn(compiler->diags, node, WARNING_FORGIVEN_COST,
@@ -164,7 +169,7 @@ static bool warn_of_limit(struct compiler *compiler, const struct node *node,
         }
         return max > limit->params.burst;
     }
-    const uint64_t room = least_room(compiler->policy, limit);
+    const uint64_t room = least_room(compiler->policy, rule, i);
     if (limit->algorithm->has_burst && room / OWED_AT_LEAST < max) {
         node_warn(compiler->diags, node, WARNING_FORGIVEN_COST,
                   "limit \"%.*s\" can owe %" PRIu64 " units, and what responses say beyond that "
@@ -181,7 +186,7 @@ static void warn_of_forgiven(struct compiler *compiler, const struct route *rout
     for (size_t i = 0; node != NULL && i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
         for (size_t j = 0; j < rule->n_limits && route_own_cost(route, i) == 0; j++) {
-            if (warn_of_limit(compiler, node, rule, &rule->limits[j], route->cost.max)) {
+            if (warn_of_limit(compiler, node, rule, j, route->cost.max)) {
                 return;
             }
         }
@@ -190,15 +195,18 @@ static void warn_of_forgiven(struct compiler *compiler, const struct route *rout
 
 static void compile_owed(struct compiler *compiler)
 {
-    struct policy *policy = compiler->policy;
+    const struct policy *policy = compiler->policy;
     for (size_t i = 0; i < policy->n_routes; i++) {
         if (policy->routes[i].cost.kind == COST_RESPONSE_HEADER) {
             note_route(policy, &policy->routes[i]);
         }
     }
-    for (size_t i = 0; i < policy->n_limits; i++) {
-        if (policy->limits[i].owed > 0) {
-            make_room(policy, &policy->limits[i]);
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct limit_rule *rule = &policy->rules[i];
+        for (size_t j = 0; j < rule->n_limits; j++) {
+            if (rule->limits[j].owed > 0) {
+                make_room(policy, rule, j);
+            }
         }
     }
     const struct spec_route *specs = compiler->spec->routes.items;
@@ -221,13 +229,13 @@ void compile_settled(struct compiler *compiler)
     const struct policy *policy = compiler->policy;
     for (size_t i = 0; i < policy->n_rules; i++) {
         if (policy->rules[i].charge_on.is_said || policy->rules[i].refund_on.is_said) {
-            mark(compiler, &policy->rules[i]);
+            mark(policy, &policy->rules[i]);
         }
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
         for (size_t j = 0; j < route->n_rules && is_correcting(policy, route); j++) {
-            mark(compiler, route->rules[j]);
+            mark(policy, route->rules[j]);
         }
     }
     if (compiler->diags->n_errors == 0) {

@@ -132,6 +132,15 @@ static const struct {
     {"redis://a", {"client.ip", "header.x-key"}, 0},
 };
 
+static size_t count_diags(const struct diags *diags, const char *words)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < diags->n_items; i++) {
+        n += strstr(diags->items[i].text, words) != NULL;
+    }
+    return n;
+}
+
 START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning)
 {
     char yaml[512];
@@ -144,11 +153,7 @@ START_TEST(in_a_cluster_limits_that_may_lie_in_several_slots_are_a_warning)
              SLOTS[_i].redis, SLOTS[_i].keys[0], SLOTS[_i].keys[1]);
     diags_init(&diags, "policy.yaml");
     ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
-    size_t n_warnings = 0;
-    for (size_t i = 0; i < diags.n_items; i++) {
-        n_warnings += strstr(diags.items[i].text, "several slots") != NULL;
-    }
-    ck_assert_uint_eq(n_warnings, SLOTS[_i].n_warnings);
+    ck_assert_uint_eq(count_diags(&diags, "several slots"), SLOTS[_i].n_warnings);
     policy_free(policy);
     diags_close(&diags);
 }
@@ -194,11 +199,7 @@ START_TEST(what_gcra_forgives_of_a_cost_that_is_learnt_is_a_warning)
              LEARNT[_i].limit);
     diags_init(&diags, "policy.yaml");
     ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
-    size_t n_warnings = 0;
-    for (size_t i = 0; i < diags.n_items; i++) {
-        n_warnings += strstr(diags.items[i].text, "is forgiven") != NULL;
-    }
-    ck_assert_uint_eq(n_warnings, LEARNT[_i].n_warnings);
+    ck_assert_uint_eq(count_diags(&diags, "is forgiven"), LEARNT[_i].n_warnings);
     policy_free(policy);
     diags_close(&diags);
 }
@@ -237,11 +238,7 @@ START_TEST(what_responses_may_say_has_room)
              OWED[_i].limit, OWED[_i].max);
     diags_init(&diags, "policy.yaml");
     ck_assert_int_eq(loader_load_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
-    size_t n_warnings = 0;
-    for (size_t i = 0; i < diags.n_items; i++) {
-        n_warnings += strstr(diags.items[i].text, "is forgiven") != NULL;
-    }
-    ck_assert_uint_eq(n_warnings, OWED[_i].n_warnings);
+    ck_assert_uint_eq(count_diags(&diags, "is forgiven"), OWED[_i].n_warnings);
     for (size_t i = 0; i < policy->n_all_limits; i++) {
         ck_assert_uint_eq(policy->limits[i].tick_us, OWED[_i].tick_us);
         ck_assert_mem_eq(&policy->limits[i].id, &policy->limits[0].id, sizeof(struct hash128));
