@@ -404,16 +404,20 @@ def test_what_answers_say_counts_while_they_are_kept_open(start_in_store, start_
         client.reset()
 
 
+def open_answer(start_in_store, upstream, words, lists):
+    """A proxy, and a client that asks for an answer which says its cost and does not end."""
+    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 10, max: 50}",
+                                  f"algorithm: {words}, rate: 100/day, {lists}"), workers=1)
+    rest_of_window(86400 / 10, at_least_s=20)
+    return proxy, proxy.send(GET_A % b"")
+
+
 @pytest.mark.parametrize("given_back", ["charge_on: [2xx]", "refund_on: [404]"])
 @pytest.mark.parametrize("words", ALGORITHMS)
 def test_an_open_answer_that_is_given_back_has_its_estimate_alone(
         start_in_store, start_upstream, words, given_back):
     behave = Open("404 Not Found")
-    upstream = start_upstream(behave)
-    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 10, max: 50}",
-                                  f"algorithm: {words}, rate: 100/day, {given_back}"), workers=1)
-    rest_of_window(86400 / 10, at_least_s=20)
-    client = proxy.send(GET_A % b"")
+    proxy, client = open_answer(start_in_store, start_upstream(behave), words, given_back)
     assert b" 404 " in client.reader.head()
     assert left(proxy.ask(path="/look", fields={"X-Id": "a"})) == {"budget": 89}
     client.reset()  # who leaves it pays for it
@@ -442,11 +446,7 @@ def test_an_answer_that_is_given_back_frees_no_charges_of_others(start_in_store,
 @pytest.mark.parametrize("words", ALGORITHMS)
 def test_what_an_open_answer_has_taken_is_given_back_whole_at_its_end(start_in_store, start_upstream, words):
     behave = Open(breaks_off=True)
-    upstream = start_upstream(behave)
-    proxy = start_in_store(budget(upstream, "{from: response.header.x-tokens, estimate: 10, max: 50}",
-                                  f"algorithm: {words}, rate: 100/day, refund_on: [server_failed]"), workers=1)
-    rest_of_window(86400 / 10, at_least_s=20)
-    client = proxy.send(GET_A % b"")
+    proxy, client = open_answer(start_in_store, start_upstream(behave), words, "refund_on: [server_failed]")
     assert b" 200 " in client.reader.head()
     assert left(proxy.ask(path="/look", fields={"X-Id": "a"})) == {"budget": 49}
     behave.ends.set()
