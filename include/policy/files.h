@@ -11,6 +11,8 @@
 #include "base/compiler.h"
 #include "geo/database.h"
 
+struct policy;
+
 /* Numbers that change once one of the files is changed, added or removed. */
 struct loader_versions {
     uint64_t includes;
@@ -45,8 +47,6 @@ MUST_USE bool files_each_path(const char *pattern, bool (*on_path)(void *context
                               void *context);
 
 /* --- the databases of addresses of a policy --- */
-
-struct policy;
 
 /* A database of addresses. */
 struct geo_file {

@@ -18,6 +18,8 @@
 #include "base/span.h"
 #include "base/status.h"
 
+struct name_directory;
+
 enum history_value {
     HISTORY_UNLIMITED, /* requests that have ended, by verdict, as in enum meter_verdict */
     HISTORY_ALLOWED,
@@ -123,8 +125,6 @@ const struct history_step *history_step(const struct history_ring *ring, size_t 
 uint64_t history_end_us(const struct history_ring *ring);
 
 /* The history as the text of GET /v1/history. */
-
-struct name_directory;
 
 struct history_text_sources {
     const struct history *history;

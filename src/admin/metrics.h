@@ -17,6 +17,8 @@
 #include "store/bans.h"
 #include "store/memory_store.h"
 
+struct meters;
+
 /* What the counters of a metric count: each worker has one block of them for each. */
 enum metric_scope {
     OF_WORKER, /* the worker as a whole; no label */
@@ -111,8 +113,6 @@ bool metrics_read_open_fds(const struct metrics *metrics, uint64_t *n);
 bool metrics_read_max_fds(const struct metrics *metrics, uint64_t *n);
 
 /* What the workers have counted of Redis. */
-
-struct meters;
 
 /* Sums over the links of all workers. */
 struct store_counts {

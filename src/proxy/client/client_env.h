@@ -28,7 +28,13 @@ struct connection_limits;
 struct exchange_config;
 struct tls_server;
 
-enum { STREAM_REFUSAL_GATES = 3 };
+/* Why a request by HTTP/2 is refused. */
+enum stream_refusal {
+    STREAMS_OF_CLIENT, /* max.streams_per_client, or few descriptors are left */
+    STREAMS_OF_SHARE,  /* a client has its share of what is left of max.http2_requests */
+    STREAMS_OF_ALL,    /* max.http2_requests are in progress */
+    STREAM_REFUSALS,
+};
 
 struct client_env {
     /* The worker's: a connection has been closed and returned to its pool. */
@@ -50,7 +56,7 @@ struct client_env {
     struct log_gate refusal_gates[METER_REFUSALS];
     struct log_gate eviction_gate;
     struct log_gate handshake_gate;
-    struct log_gate stream_refusal_gates[STREAM_REFUSAL_GATES]; /* as in client_streams.c */
+    struct log_gate stream_refusal_gates[STREAM_REFUSALS];
     struct log_gate stream_eviction_gate;
 };
 

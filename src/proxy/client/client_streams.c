@@ -1,5 +1,3 @@
-#include <assert.h>
-
 #include "base/clock.h"
 #include "base/text.h"
 #include "proxy/client/client_env.h"
@@ -10,16 +8,6 @@ enum {
     LEFT_SHARE = 4, /* a client has at most one in so many of the requests that are left */
     FEW_SHARE = 16, /* of all that may be: when no more are left, others give way */
 };
-
-/* Why a request is refused. */
-enum stream_refusal {
-    STREAMS_OF_CLIENT, /* max.streams_per_client, or few descriptors are left */
-    STREAMS_OF_SHARE,  /* a client has its share of what is left of max.http2_requests */
-    STREAMS_OF_ALL,    /* max.http2_requests are in progress */
-    STREAM_REFUSALS,
-};
-
-static_assert((int)STREAM_REFUSALS == (int)STREAM_REFUSAL_GATES, "each refusal has its gate");
 
 enum status client_streams_join(struct client_env *clients, const struct address *address,
                                 struct stream_client **client)

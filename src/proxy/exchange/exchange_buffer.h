@@ -16,8 +16,6 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 
-struct exchange;
-
 /* @exchange has a body, and is admitted or awaits its body first: keep its start as the route's
  * `buffer` says, then exchange_on_body_awaited(). If there is nothing to wait for, call it now. */
 COLD void exchange_await_body(struct exchange *exchange, uint64_t now_us);

@@ -379,12 +379,17 @@ void exchange_on_connect_timeout(struct exchange *exchange)
     try_next(exchange, clock_monotonic_us(), 504, fault);
 }
 
-/* With hold_slots handlers work on: one more at another server would be two at a slot. */
-static bool is_at_work_for_slot(const struct exchange *exchange)
+/* Whether the policy says, with hold_slots, that the server which has the request works on. */
+static bool is_said_to_work_on(const struct exchange *exchange)
 {
     return exchange->evaluation.route->upstream->hold_slots &&
-           admission_has_slots(&exchange->admission) &&
-           !upstream_is_unprocessed(exchange->upstream) &&
+           !upstream_is_unprocessed(exchange->upstream);
+}
+
+/* One more handler, at another server, would be two at a slot. */
+static bool is_at_work_for_slot(const struct exchange *exchange)
+{
+    return is_said_to_work_on(exchange) && admission_has_slots(&exchange->admission) &&
            clock_monotonic_us() - exchange->touched_us > ON_ITS_WAY_US;
 }
 
@@ -489,8 +494,7 @@ static bool is_free(struct upstream_choice *choice, enum upstream_loss loss, boo
 static bool was_left_at_work(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
-    return (upstream->is_lost && upstream_is_at_work(upstream)) ||
-           (exchange->evaluation.route->upstream->hold_slots && !upstream_is_unprocessed(upstream));
+    return (upstream->is_lost && upstream_is_at_work(upstream)) || is_said_to_work_on(exchange);
 }
 
 void exchange_on_lost(struct upstream_user *user)

@@ -13,6 +13,8 @@
 #include "proxy/meters.h"
 #include "proxy/upstream/upstream_outcome.h"
 
+struct outcome;
+
 /* --- the log line, and counting in the worker's meters (exchange_log.c) --- */
 
 /* Log @exchange, which ended at @now_us, unless the log is off or sampling skips it. */
@@ -163,9 +165,6 @@ MUST_USE bool abandoned_request_take(struct exchange *exchange);
  * configuration says, and the forwarding fields and Via are set or appended to.
  * text->truncated: it does not fit. */
 void forwarded_write_request(struct exchange *exchange, struct text *text);
-
-struct exchange;
-struct outcome;
 
 /* @exchange is over as @outcome says: count what its limits ban keys for, see limit/limit.h,
  * and begin to set the bans that are due. */

@@ -162,7 +162,7 @@ static bool is_room(const struct redis_store *store)
     return store->n_requests < REDIS_SETTLEMENTS_FREE + store->tickets.n_taken;
 }
 
-/* Where those of the client at @address wait in @list; NULL: it is not known. */
+/* Where those of the client at @address (NULL: not known) wait in @list. */
 static struct redis_settlement_share *share_of(const struct redis_settlement_queue *queue,
                                                struct redis_settlement_list *list,
                                                const struct address *address)
