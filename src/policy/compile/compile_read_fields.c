@@ -13,15 +13,13 @@ struct collection {
     struct compiler *compiler;
     struct read_field *items;
     size_t n_items;
-    bool needs_trust; /* one of them: see field_needs_trust() */
+    bool needs_trust; /* one that the policy names: see field_needs_trust() */
 };
 
-static void add(struct collection *collection, struct span name, bool is_compared)
+static void add_item(struct collection *collection, struct span name, bool is_compared)
 {
     struct compiler *compiler = collection->compiler;
     const size_t at = collection->n_items++;
-    collection->needs_trust =
-        collection->needs_trust || field_needs_trust(field_identify(name), name);
     if (collection->items == NULL || compiler->no_memory) {
         return;
     }
@@ -35,6 +33,14 @@ static void add(struct collection *collection, struct span name, bool is_compare
         .is_compared = is_compared,
         .is_binary = grpc_is_binary(name),
     };
+}
+
+/* What the policy itself names. */
+static void add(struct collection *collection, struct span name, bool is_compared)
+{
+    collection->needs_trust =
+        collection->needs_trust || field_needs_trust(field_identify(name), name);
+    add_item(collection, name, is_compared);
 }
 
 /* @term is no position. */
@@ -115,12 +121,11 @@ static void add_all(struct collection *collection)
     for (size_t i = 0; i < policy->n_routes; i++) {
         add_route(collection, &policy->routes[i]);
     }
-    const bool needs_trust = collection->needs_trust;
     if (policy->n_trusted_proxies > 0) {
-        add(collection, field_name(FIELD_X_FORWARDED_FOR), false);
-        add(collection, field_name(FIELD_FORWARDED), false);
+        /* The client's address is read from the whole head: these need no trust of their own. */
+        add_item(collection, field_name(FIELD_X_FORWARDED_FOR), false);
+        add_item(collection, field_name(FIELD_FORWARDED), false);
     }
-    collection->needs_trust = needs_trust; /* the client's address is read of the whole head */
 }
 
 static int order(const void *a, const void *b)
