@@ -454,6 +454,7 @@ static void take_charges(struct abandoned_request *abandoned, struct exchange *e
     abandoned->slots.admission = admission;
     abandoned->slots.renewed_us = exchange->slots.renewed_us;
     abandoned->slots.left = exchange->slots.left;
+    abandoned->slots.phase = exchange->slots.phase;
     list_push_back(&exchange->slots.node, &abandoned->slots.node);
     list_remove(&exchange->slots.node);
 }

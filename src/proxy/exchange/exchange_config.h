@@ -53,21 +53,36 @@ struct slot_holder {
     /* Monotonic: when the slots were taken or last renewed; while it waits, when they were last all
      * tried. */
     uint64_t renewed_us;
-    uint32_t left; /* while it waits: the slots that are still to be renewed, as bits by charge */
+    uint32_t left;  /* while it waits: the slots that are still to be renewed, as bits by charge */
+    unsigned phase; /* of the period: when it is renewed */
 };
 
+enum {
+    SLOT_PHASES = 32,
+    SLOT_RENEWALS_MAX = 512, /* tried at one time: after an outage they are spread out */
+};
+
+/* Slots that are taken together are not renewed together: holders get the phases in turn, and each
+ * phase of a period has its own time. */
 struct slot_holders {
-    struct list by_age;  /* struct slot_holder, by renewed_us */
-    struct list waiting; /* some renewals could not be sent; tried in turn */
+    struct list phases[SLOT_PHASES]; /* struct slot_holder */
+    struct list due;                 /* their phase has come */
+    struct list waiting;             /* some renewals could not be sent; tried in turn */
+    unsigned n_added;
+    unsigned next_phase;
+    uint64_t next_us; /* monotonic: when that comes; 0: at once */
 };
-
-enum { SLOT_RENEWALS_MAX = 512 }; /* tried at one time: after an outage they are spread out */
 
 void slot_holders_init(struct slot_holders *holders);
 
-/* Renew the slot leases of those @holders whose last renewal was at least @period_us before
- * @now_us. SLOT_RENEWALS_MAX are tried at most. Returns whether others are left: too many are due,
- * or their renewal cannot be sent now. */
+/* Add @holder, whose slots were taken at @now_us. It leaves when its node is removed. */
+void slot_holders_add(struct slot_holders *holders, struct slot_holder *holder,
+                      const struct admission *admission, uint64_t now_us);
+
+/* Renew the slot leases of those @holders whose phase of @period_us has come, unless they are
+ * younger than a quarter of it: so each is renewed one and a quarter of the period after it was
+ * taken at the latest, and a short request not at all. SLOT_RENEWALS_MAX are tried at most. Returns
+ * whether others are left: too many are due, or their renewal cannot be sent now. */
 MUST_USE bool slot_holders_renew(struct slot_holders *holders, struct store *store, uint64_t now_us,
                                  uint64_t period_us);
 

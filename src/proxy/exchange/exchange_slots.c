@@ -42,10 +42,8 @@ void exchange_lend_slots(struct exchange *exchange)
 
 void exchange_hold_slots(struct exchange *exchange, uint64_t now_us)
 {
-    exchange->slots.admission = &exchange->admission;
-    exchange->slots.renewed_us = now_us;
-    exchange->slots.left = 0;
-    list_push_back(&exchange->config->slot_holders.by_age, &exchange->slots.node);
+    slot_holders_add(&exchange->config->slot_holders, &exchange->slots, &exchange->admission,
+                     now_us);
 }
 
 /* --- the second decision --- */

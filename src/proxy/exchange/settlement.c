@@ -333,8 +333,22 @@ uint32_t settlement_renew(const struct admission *admission, uint32_t which, str
 
 void slot_holders_init(struct slot_holders *holders)
 {
-    list_init(&holders->by_age);
+    *holders = (struct slot_holders){0};
+    for (size_t i = 0; i < SLOT_PHASES; i++) {
+        list_init(&holders->phases[i]);
+    }
+    list_init(&holders->due);
     list_init(&holders->waiting);
+}
+
+void slot_holders_add(struct slot_holders *holders, struct slot_holder *holder,
+                      const struct admission *admission, uint64_t now_us)
+{
+    holder->admission = admission;
+    holder->renewed_us = now_us;
+    holder->left = 0;
+    holder->phase = holders->n_added++ % SLOT_PHASES;
+    list_push_back(&holders->phases[holder->phase], &holder->node);
 }
 
 /* The slots of a cluster may be at several nodes: those whose renewal was sent are due again after
@@ -353,20 +367,37 @@ static void renew(struct slot_holders *holders, struct list *node, struct store 
         list_push_back(&holders->waiting, node);
         return;
     }
-    holder->renewed_us = now_us; /* of all: by_age stays in order */
-    list_push_back(&holders->by_age, node);
+    holder->renewed_us = now_us; /* of all */
+    list_push_back(&holders->phases[holder->phase], node);
 }
 
-/* The first of @holders that is due at @now_us and does not wait; NULL: none is. */
-static struct list *find_due(const struct slot_holders *holders, uint64_t now_us,
-                             uint64_t period_us)
+/* The next phase has come: all but the youngest of its holders are due. */
+static void begin_phase(struct slot_holders *holders, uint64_t now_us, uint64_t period_us)
 {
-    struct list *node = holders->by_age.next;
-    if (list_is_empty(&holders->by_age)) {
-        return NULL;
+    struct list *phase = &holders->phases[holders->next_phase];
+    holders->next_phase = (holders->next_phase + 1) % SLOT_PHASES;
+    struct list *next;
+    for (struct list *node = phase->next; node != phase; node = next) {
+        const struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
+        next = node->next;
+        if (now_us >= holder->renewed_us + period_us / 4) {
+            list_remove(node);
+            list_push_back(&holders->due, node);
+        }
     }
-    const struct slot_holder *holder = CONTAINER_OF(node, struct slot_holder, node);
-    return now_us < holder->renewed_us + period_us ? NULL : node;
+}
+
+static void begin_phases(struct slot_holders *holders, uint64_t now_us, uint64_t period_us)
+{
+    const uint64_t phase_us = period_us / SLOT_PHASES + 1;
+    unsigned n = 0;
+    for (; n < SLOT_PHASES && holders->next_us <= now_us; n++) {
+        begin_phase(holders, now_us, period_us);
+        holders->next_us += phase_us;
+    }
+    if (n == SLOT_PHASES) { /* it has not been called for so long */
+        holders->next_us = now_us + phase_us;
+    }
 }
 
 /* While any wait, those that become due have half of the tries: clients whose settlements have no
@@ -378,17 +409,16 @@ bool slot_holders_renew(struct slot_holders *holders, struct store *store, uint6
     bool are_waiting = last != &holders->waiting;
     const unsigned n_due_max = are_waiting ? SLOT_RENEWALS_MAX / 2 : SLOT_RENEWALS_MAX;
     unsigned n_tried = 0;
-    struct list *due;
-    while (n_tried < n_due_max && (due = find_due(holders, now_us, period_us)) != NULL) {
-        renew(holders, due, store, now_us, period_us);
-        n_tried++;
+    begin_phases(holders, now_us, period_us);
+    for (; n_tried < n_due_max && !list_is_empty(&holders->due); n_tried++) {
+        renew(holders, holders->due.next, store, now_us, period_us);
     }
     for (; are_waiting && n_tried < SLOT_RENEWALS_MAX; n_tried++) {
         struct list *node = holders->waiting.next;
         are_waiting = node != last;
         renew(holders, node, store, now_us, period_us);
     }
-    return !list_is_empty(&holders->waiting) || find_due(holders, now_us, period_us) != NULL;
+    return !list_is_empty(&holders->waiting) || !list_is_empty(&holders->due);
 }
 
 bool settlement_awaits_cost(const struct admission *admission)

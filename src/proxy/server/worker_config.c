@@ -15,16 +15,16 @@ enum {
     LOOK_US = 1000 * 1000,
     UPLOAD_CHECK_US = 50 * 1000,
     DOWNLOAD_CHECK_US = 250 * 1000,
-    CHECKS_PER_RENEWAL = 4,     /* of the age of leases */
+    RENEWALS_PER_LEASE = 4,
+    RENEW_EACH_US = 16 * 1000,  /* at least, however short the phases of renewals are */
     RENEW_AGAIN_US = 50 * 1000, /* while renewals are due that could not be sent */
 };
 
 /* --- slots --- */
 
-/* Each lease is renewed three times in its length, so two renewals may be lost. Leases are renewed
- * by their own age, which is checked four times as often: requests that came at different times
- * are not renewed at once. */
-static uint64_t check_us(const struct policy *policy)
+/* Each slot is renewed when a third of its lease has passed at the latest, with what a timer is
+ * late, so two renewals may be lost: see slot_holders_renew(). */
+static uint64_t renewal_us(const struct policy *policy)
 {
     uint64_t shortest_us = 0;
     for (size_t i = 0; i < policy->n_limits; i++) {
@@ -34,20 +34,24 @@ static uint64_t check_us(const struct policy *policy)
             shortest_us = lease_us;
         }
     }
-    return shortest_us / 3 / CHECKS_PER_RENEWAL;
+    return shortest_us / RENEWALS_PER_LEASE;
+}
+
+static uint64_t phase_us_of(const struct worker_config *worker_config)
+{
+    const uint64_t phase_us = worker_config->renew_us / SLOT_PHASES;
+    return phase_us > RENEW_EACH_US ? phase_us : RENEW_EACH_US;
 }
 
 static void on_renewal(void *context)
 {
     struct worker_config *worker_config = context;
-    const uint64_t now_us = clock_monotonic_us();
-    /* A lease is renewed at the first check after this age: in time, up to one check later. */
-    const uint64_t period_us = worker_config->renew_us * (CHECKS_PER_RENEWAL - 1);
-    const bool are_left = slot_holders_renew(&worker_config->config.slot_holders,
-                                             worker_config->config.store, now_us, period_us);
-    timer_arm(&worker_config->renew_timer, are_left && worker_config->renew_us > RENEW_AGAIN_US
-                                               ? RENEW_AGAIN_US
-                                               : worker_config->renew_us);
+    const bool are_left =
+        slot_holders_renew(&worker_config->config.slot_holders, worker_config->config.store,
+                           clock_monotonic_us(), worker_config->renew_us);
+    const uint64_t phase_us = phase_us_of(worker_config);
+    timer_arm(&worker_config->renew_timer,
+              are_left && phase_us > RENEW_AGAIN_US ? RENEW_AGAIN_US : phase_us);
 }
 
 /* --- life --- */
@@ -74,7 +78,7 @@ static void init_timers(struct worker_config *worker_config, struct loop *loop)
                        check_us < DOWNLOAD_CHECK_US ? check_us : DOWNLOAD_CHECK_US);
     timer_init(&worker_config->renew_timer, loop, on_renewal, worker_config);
     if (worker_config->renew_us > 0) {
-        timer_arm(&worker_config->renew_timer, worker_config->renew_us);
+        timer_arm(&worker_config->renew_timer, phase_us_of(worker_config));
     }
 }
 
@@ -169,7 +173,7 @@ enum status worker_config_new(struct worker_config_set *set, struct config_gener
     created->config.env = set->env;
     created->generation = config_generation_acquire(generation);
     created->config.policy = generation->policy;
-    created->renew_us = check_us(generation->policy);
+    created->renew_us = renewal_us(generation->policy);
     list_init(&created->node);
     slot_holders_init(&created->config.slot_holders);
     key_hashes_init(&created->config.key_hashes);

@@ -364,24 +364,56 @@ START_TEST(slots_alone_are_renewed)
 }
 END_TEST
 
-/* Leases of requests that came at different times are not renewed at once. */
-START_TEST(each_holder_is_renewed_by_the_age_of_its_own_lease)
+enum { PERIOD_US = 32000, PHASE_US = PERIOD_US / SLOT_PHASES };
+
+/* Renews those that are due at @now_us; returns how many requests had slots that were. */
+static unsigned renew_at(struct slot_holders *holders, uint64_t now_us)
 {
+    const unsigned n_before = n_calls;
+    n_reported = 0;
+    ck_assert(!slot_holders_renew(holders, &store, now_us, PERIOD_US));
+    return n_calls - n_before;
+}
+
+START_TEST(slots_that_were_taken_together_are_renewed_one_after_another)
+{
+    static struct slot_holder many[10 * SLOT_PHASES];
+    enum { TAKEN_US = 1000 * 1000, PERIODS = 4 };
     struct slot_holders holders;
-    struct slot_holder first = {.admission = &admission, .renewed_us = 1000};
-    struct slot_holder second = {.admission = &admission, .renewed_us = 1500};
     admission.charges[1].slot = 9;
     slot_holders_init(&holders);
-    list_push_back(&holders.by_age, &first.node);
-    list_push_back(&holders.by_age, &second.node);
-    static const unsigned CALLS[] = {0, 1, 1, 2, 2, 3, 4};
-    static const uint64_t TIMES_US[] = {1999, 2000, 2499, 2500, 2999, 3000, 3500};
-    for (size_t i = 0; i < ARRAY_LEN(TIMES_US); i++) {
-        n_reported = 0;
-        ck_assert(!slot_holders_renew(&holders, &store, TIMES_US[i], 1000));
-        ck_assert_uint_eq(n_calls, CALLS[i]);
+    for (uint64_t us = TAKEN_US - 3 * PERIOD_US; us < TAKEN_US; us += PHASE_US) {
+        ck_assert_uint_eq(renew_at(&holders, us), 0);
     }
+    for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+        slot_holders_add(&holders, &many[i], &admission, TAKEN_US);
+    }
+    for (uint64_t us = TAKEN_US; us <= TAKEN_US + PERIODS * PERIOD_US; us += PHASE_US) {
+        ck_assert_uint_le(renew_at(&holders, us), 2 * ARRAY_LEN(many) / SLOT_PHASES);
+        for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+            ck_assert_uint_le(us - many[i].renewed_us, PERIOD_US + PERIOD_US / 4 + 2 * PHASE_US);
+        }
+    }
+    ck_assert_uint_ge(n_calls, (PERIODS - 1) * ARRAY_LEN(many));
+    ck_assert_uint_le(n_calls, PERIODS * ARRAY_LEN(many));
     ck_assert_int_eq(reported[0].kind, SETTLE_RENEW);
+}
+END_TEST
+
+START_TEST(a_young_slot_is_not_renewed)
+{
+    static struct slot_holder young[SLOT_PHASES];
+    struct slot_holders holders;
+    admission.charges[1].slot = 9;
+    slot_holders_init(&holders);
+    for (size_t i = 0; i < ARRAY_LEN(young); i++) {
+        slot_holders_add(&holders, &young[i], &admission, 1000);
+    }
+    ck_assert_uint_eq(renew_at(&holders, 1000 + PERIOD_US / 4 - 1), 0);
+    for (size_t i = 0; i < ARRAY_LEN(young) / 2; i++) {
+        list_remove(&young[i].node);
+    }
+    ck_assert_uint_eq(renew_at(&holders, 1000 + 3 * PERIOD_US), ARRAY_LEN(young) / 2);
 }
 END_TEST
 
@@ -403,25 +435,25 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
     struct slot_holders holders;
     struct admission local = {
         .decision = {.charges = local.charges, .n_charges = 1, .source = DECISION_LOCAL}};
-    struct slot_holder away = {.admission = &admission, .renewed_us = 1000};
-    struct slot_holder here = {.admission = &local, .renewed_us = 1500};
+    struct slot_holder away;
+    struct slot_holder here;
     struct admission taken;
     admission.charges[0].slot = 9;
     local.charges[0] = admission.charges[0];
     slot_holders_init(&holders);
-    list_push_back(&holders.by_age, &away.node);
-    list_push_back(&holders.by_age, &here.node);
+    slot_holders_add(&holders, &away, &admission, 1000);
+    slot_holders_add(&holders, &here, &local, 1900);
     source_that_is_down = DECISION_REDIS;
     ck_assert(slot_holders_renew(&holders, &store, 2000, 1000));
     ck_assert_uint_eq(n_calls, 0);
-    ck_assert(slot_holders_renew(&holders, &store, 2600, 1000));
+    ck_assert(slot_holders_renew(&holders, &store, 3100, 1000));
     ck_assert_uint_eq(n_calls, 1);
     ck_assert_int_eq(reported[0].source, DECISION_LOCAL);
     source_that_is_down = DECISION_BAN;
-    ck_assert(!slot_holders_renew(&holders, &store, 2601, 1000));
+    ck_assert(!slot_holders_renew(&holders, &store, 3101, 1000));
     ck_assert_uint_eq(n_calls, 2);
     ck_assert_int_eq(reported[1].source, DECISION_REDIS);
-    ck_assert(!slot_holders_renew(&holders, &store, 3599, 1000));
+    ck_assert(!slot_holders_renew(&holders, &store, 3349, 1000));
     ck_assert_uint_eq(n_calls, 2);
 
     source_that_is_down = DECISION_REDIS;
@@ -438,8 +470,7 @@ START_TEST(after_an_outage_renewals_are_spread_out)
     admission.charges[0].slot = 9;
     slot_holders_init(&holders);
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
-        many[i] = (struct slot_holder){.admission = &admission, .renewed_us = i};
-        list_push_back(&holders.by_age, &many[i].node);
+        slot_holders_add(&holders, &many[i], &admission, i);
     }
     static const unsigned CALLS[] = {SLOT_RENEWALS_MAX, 2 * SLOT_RENEWALS_MAX, ARRAY_LEN(many)};
     for (size_t i = 0; i < ARRAY_LEN(CALLS); i++) {
@@ -457,16 +488,15 @@ START_TEST(renewals_that_cannot_be_sent_are_tried_in_turn)
     struct slot_holders holders;
     struct admission local = {
         .decision = {.charges = local.charges, .n_charges = 1, .source = DECISION_LOCAL}};
-    struct slot_holder here = {.admission = &local, .renewed_us = ARRAY_LEN(many)};
+    struct slot_holder here;
     admission.decision.n_charges = 1;
     admission.charges[0].slot = 9;
     local.charges[0] = admission.charges[0];
     slot_holders_init(&holders);
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
-        many[i] = (struct slot_holder){.admission = &admission, .renewed_us = i};
-        list_push_back(&holders.by_age, &many[i].node);
+        slot_holders_add(&holders, &many[i], &admission, i);
     }
-    list_push_back(&holders.by_age, &here.node);
+    slot_holders_add(&holders, &here, &local, ARRAY_LEN(many));
     source_that_is_down = DECISION_REDIS;
     for (unsigned i = 0; i < 6; i++) {
         n_asked = 0;
@@ -499,17 +529,17 @@ START_TEST(slots_of_one_request_are_renewed_each_when_its_server_has_room)
         bool are_left;
     } STEPS[] = {
         {2000, &limits[1], 1, &limits[0], true}, {2050, &limits[1], 0, NULL, true},
-        {2100, NULL, 1, &limits[1], false},      {3099, NULL, 0, NULL, false},
+        {2100, NULL, 1, &limits[1], false},      {2349, NULL, 0, NULL, false},
         {3100, &limits[0], 1, &limits[1], true}, {4099, &limits[0], 0, NULL, true},
         {4100, &limits[0], 1, &limits[1], true}, /* due again */
-        {4101, NULL, 1, &limits[0], false},      {5101, NULL, 2, &limits[0], false},
+        {4101, NULL, 1, &limits[0], false},      {5350, NULL, 2, &limits[0], false},
     };
     struct slot_holders holders;
-    struct slot_holder holder = {.admission = &admission, .renewed_us = 1000};
+    struct slot_holder holder;
     admission.charges[0].slot = 9;
     admission.charges[1].slot = 10;
     slot_holders_init(&holders);
-    list_push_back(&holders.by_age, &holder.node);
+    slot_holders_add(&holders, &holder, &admission, 1000);
     for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
         n_reported = 0;
         limit_without_room = STEPS[i].without_room;
@@ -550,7 +580,8 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, a_limit_that_charges_denials_keeps_what_it_took);
     tcase_add_test(make, the_second_answer_is_that_of_the_request);
     tcase_add_test(make, slots_alone_are_renewed);
-    tcase_add_test(make, each_holder_is_renewed_by_the_age_of_its_own_lease);
+    tcase_add_test(make, slots_that_were_taken_together_are_renewed_one_after_another);
+    tcase_add_test(make, a_young_slot_is_not_renewed);
     tcase_add_test(make, a_renewal_that_cannot_be_sent_is_due_until_it_can);
     tcase_add_test(make, after_an_outage_renewals_are_spread_out);
     tcase_add_test(make, renewals_that_cannot_be_sent_are_tried_in_turn);
