@@ -304,6 +304,7 @@ static enum status send_call(struct redis_ticket *ticket, uint64_t now_us)
 /* Send the first call of @ticket. */
 static enum status send_first(struct redis_ticket *ticket, uint64_t now_us)
 {
+    redis_settlements_send_before(ticket->store, ticket->decision);
     const enum status status = send_call(ticket, now_us);
     if (status == STATUS_OK) {
         ticket->is_trial = redis_breaker_note_asked(&ticket->store->link.breaker);
@@ -422,6 +423,7 @@ static bool takes_identical(const struct store *store, const struct decision *de
 static void settle(struct store *store, const struct settlement *settlements, size_t n)
 {
     struct redis_store *redis = redis_store_of(store);
+    redis_renewals_end(redis, settlements, n);
     redis_settlement_send(redis, redis_settlement_write(redis, settlements, n));
 }
 
@@ -585,6 +587,8 @@ enum status redis_store_new(struct loop *loop, const struct redis_store_options 
     redis->options = *options;
     redis->meters = find_meters(redis);
     redis->n_losses = &redis->n_own_losses;
+    redis->renewals = &redis->own_renewals;
+    redis_renewals_init(redis->renewals);
     redis->loop = loop;
     if (options->calls != NULL) {
         client_calls_join(options->calls);

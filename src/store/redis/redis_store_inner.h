@@ -102,6 +102,8 @@ struct redis_store {
     struct redis_settlement_queue settlements;
     uint64_t *n_losses; /* see store_count_losses(); of a node: those of its cluster */
     uint64_t n_own_losses;
+    struct redis_renewals *renewals; /* of a node: those of its cluster */
+    struct redis_renewals own_renewals;
 };
 
 /* One decision; after its deadline or cancellation, an abandoned request. */

@@ -163,6 +163,7 @@ static enum status open_node(struct redis_cluster_node *node)
         redis->on_redirect = on_redirect;
         redis->owner = node;
         redis->n_losses = &node->nodes->n_losses;
+        redis->renewals = &node->nodes->renewals;
         redis->link.connection.reply.listener = &node->subscriber;
         status = add_earlier_limits(node->nodes, node->store);
         if (status != STATUS_OK) {
@@ -559,6 +560,7 @@ enum status redis_cluster_nodes_init(struct redis_cluster_nodes *nodes, struct l
     *nodes =
         (struct redis_cluster_nodes){.loop = loop, .options = options->redis, .reached_us = now_us};
     list_init(&nodes->limits);
+    redis_renewals_init(&nodes->renewals);
     timer_init(&nodes->timer, loop, on_timer, nodes);
     enum status status = redis_tls_open(loop, &nodes->options);
     if (status == STATUS_OK) {

@@ -64,6 +64,7 @@ struct redis_cluster_nodes {
     uint64_t n_maps;                  /* maps received */
     struct redis_store_counters gone; /* sums over closed nodes */
     uint64_t n_losses;                /* of all nodes */
+    struct redis_renewals renewals;   /* of all nodes */
 };
 
 /* Starts to connect. The data that @options points to is borrowed. STATUS_NO_MEMORY,
