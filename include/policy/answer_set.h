@@ -22,6 +22,7 @@ enum answer_end {
     ANSWER_CLIENT_LEFT,   /* the client left, was too slow, or broke a rule */
     ANSWER_SERVER_FAILED, /* the server or sluice ended it early */
     ANSWER_REFUSED,       /* the server ended it for what it said: in no set, and always charged */
+    ANSWER_EVICTED,       /* sluice ended it for one of another client: its head's status decides */
 };
 
 /* Whether a server that answers @status may be a gateway that lost the answer of another server:

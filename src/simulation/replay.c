@@ -314,13 +314,16 @@ static bool is_request(const struct log_line *line, struct head *head)
 }
 
 /* A log does not say who ended a request: the status is taken for it. No status, and nginx's 499,
- * are written where the client left, and a gateway's own 502 and 504 where the server failed. */
+ * are written where the client left, nginx's 444 where the proxy closed without an answer, and a
+ * gateway's own 502 and 504 where the server failed. */
 static enum answer_end end_of(const struct log_line *line)
 {
     switch (line->status) {
     case 0:
     case 499:
         return ANSWER_CLIENT_LEFT;
+    case 444:
+        return ANSWER_EVICTED;
     case 502:
     case 504:
         return ANSWER_SERVER_FAILED;

@@ -261,7 +261,7 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
 {
     const struct cost_spec *cost = &evaluation->route->cost;
     struct outcome outcome = {
-        .status = future->status,
+        .status = future->end == ANSWER_EVICTED ? 0 : future->status,
         .end = future->end,
         .is_unanswered = future->end == ANSWER_SERVER_FAILED,
         .is_doubtful =

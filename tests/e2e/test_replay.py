@@ -186,6 +186,17 @@ routes: [{name: login, match: {path: /s/login, grpc: true}, limits: [failures], 
     assert limit(replay(policy, calls), "failures")["denied"] == 2
 
 
+def test_what_a_proxy_has_closed_without_an_answer_stays_charged(replay):
+    policy = HEAD + """
+limits: {failures: {key: client.ip, algorithm: fixed_window, rate: 2/hour, charge_on: [401, client_left], refund_on: [4xx]}}
+routes: [{name: login, match: {path: /login}, limits: [failures], upstream: api}]
+"""
+    lines = [json.dumps({"time": START + i, "remote_addr": "192.0.2.1", "request_method": "GET",
+                         "request_uri": "/login", "status": status, "request_time": 0.5})
+             for i, status in enumerate([404, 444, 444, 200, 200])]
+    assert limit(replay(policy, lines), "failures")["denied"] == 2
+
+
 def bans(top="", limit_has="", ban_has="", rate="2/hour", after="3/minute"):
     """A policy whose limit bans."""
     ban = f"{{after: {after}, for: 1m, factor: 4, max: 10m, forget: 1h, {ban_has}}}"

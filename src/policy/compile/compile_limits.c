@@ -181,7 +181,8 @@ static void compile_answers(struct compiler *compiler, const char *key,
         case ANSWER_SERVER_FAILED:
             set->server_failed = true;
             break;
-        case ANSWER_REFUSED: /* it has no name */
+        case ANSWER_REFUSED: /* they have no names */
+        case ANSWER_EVICTED:
             break;
         }
         set->is_said = true;

@@ -362,7 +362,8 @@ static void on_done(struct client *client, uint64_t now_us)
 {
     struct http2_request *request = request_of(client);
     const bool is_answered = request->exchange->state == EXCHANGE_DONE;
-    request->stream.is_client_at_fault = request->exchange->end == ANSWER_CLIENT_LEFT;
+    request->stream.is_client_at_fault =
+        request->exchange->end == ANSWER_CLIENT_LEFT || request->exchange->end == ANSWER_EVICTED;
     if (grpc_is_call(&request->exchange->request)) {
         counter_up(&env_of(request)->meters->grpc_calls[client->grpc_status]);
     }
@@ -419,7 +420,7 @@ static void evict(struct stream_slot *slot)
 {
     struct http2_request *request = CONTAINER_OF(slot, struct http2_request, slot);
     if (request->exchange != NULL) {
-        exchange_cut(request->exchange, ANSWER_CLIENT_LEFT,
+        exchange_cut(request->exchange, ANSWER_EVICTED,
                      "too many requests: it gave way to one of another client");
     } else {
         request->stream.is_client_at_fault = true;

@@ -62,6 +62,7 @@ struct abandoned_request {
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
     bool holds_slots;             /* hold_slots of the upstream */
+    enum answer_end end;          /* of the exchange */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
@@ -103,7 +104,8 @@ static void leave_place(struct abandoned_request *abandoned, struct proxy_env *e
 /* Settle the costs that @response reports; NULL: there is none. */
 static void settle_cost(struct abandoned_request *abandoned, const struct head *response)
 {
-    struct outcome outcome = {.end = ANSWER_CLIENT_LEFT};
+    const bool is_evicted = abandoned->end == ANSWER_EVICTED;
+    struct outcome outcome = {.end = is_evicted ? ANSWER_EVICTED : ANSWER_CLIENT_LEFT};
     if (abandoned->cost == NULL) {
         return;
     }
@@ -407,16 +409,17 @@ static bool hides_end(const struct exchange *exchange)
                                       may_outlive(&exchange->upstream_user, is_conditional)));
 }
 
-/* Whether the client of @exchange has left what a server may go on working on, or has ended its
- * connection, or the server has reset its stream, or the proxy has refused its answer, or a handler
- * may go on behind an answer to HEAD. Event streams, calls of gRPC that are being answered, and
- * tunnels are excluded: their connections are closed, or their streams reset, so their servers
- * learn at once that the client has left. */
+/* Whether the client of @exchange has left, or was evicted from, what a server may still work on,
+ * or has ended its connection, or the server has reset its stream, or the proxy has refused its
+ * answer, or a handler may go on behind an answer to HEAD. Event streams, calls of gRPC that are
+ * being answered, and tunnels are excluded: their connections are closed, or their streams reset,
+ * so their servers learn at once that the client has left. */
 static bool is_left(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
-    return (exchange->end == ANSWER_CLIENT_LEFT || upstream->is_own_end || upstream->is_reset ||
-            upstream->is_refused || upstream_may_go_on(upstream)) &&
+    return (exchange->end == ANSWER_CLIENT_LEFT || exchange->end == ANSWER_EVICTED ||
+            upstream->is_own_end || upstream->is_reset || upstream->is_refused ||
+            upstream_may_go_on(upstream)) &&
            exchange->state == EXCHANGE_FORWARD && !exchange->is_event_stream &&
            !exchange->is_call_answered;
 }
@@ -553,6 +556,7 @@ bool abandoned_request_take(struct exchange *exchange)
     abandoned->config = exchange_config_acquire(exchange->config);
     abandoned->cost = cost;
     abandoned->holds_slots = holds_slots(exchange);
+    abandoned->end = exchange->end;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
     timeout_init(&abandoned->timeout, on_timeout);

@@ -280,11 +280,12 @@ static bool went_well(const struct exchange *exchange)
             (verdict == METER_ALLOWED && admission->decision.failure == STATUS_OK));
 }
 
-/* A client that left before an answer has the status that nginx gives it. */
+/* A request without an answer has the status that nginx gives it: whether the client left, or the
+ * proxy closed. */
 COLD static void log_combined(const struct exchange *exchange, struct access_log *log,
                               uint64_t now_us)
 {
-    enum { CLIENT_LEFT = 499 };
+    enum { CLOSED = 444, CLIENT_LEFT = 499 };
     const struct head *request = &exchange->request;
     const bool is_asterisk = span_equals(request->target.whole, SPAN("*"));
     const struct combined_line line = {
@@ -294,7 +295,9 @@ COLD static void log_combined(const struct exchange *exchange, struct access_log
         .query = find_extra(exchange, LOG_FIELD_QUERY),
         .is_http2 = exchange->client->is_http2,
         .minor = request->minor,
-        .status = exchange->is_response_started ? exchange->out.status : CLIENT_LEFT,
+        .status = exchange->is_response_started     ? exchange->out.status
+                  : exchange->end == ANSWER_EVICTED ? CLOSED
+                                                    : CLIENT_LEFT,
         .body_bytes = exchange->response_bytes,
         .referer = find_extra(exchange, LOG_FIELD_REFERER),
         .user_agent = find_extra(exchange, LOG_FIELD_USER_AGENT),

@@ -220,11 +220,13 @@ struct exchange *exchange_init(void *memory, struct exchange_config *config, str
 /* --- the end --- */
 
 /* The status of the answer that the client was sent. Of an answer of gRPC it is the one that its
- * grpc-status stands for, and 502 where none has come. */
+ * grpc-status stands for. Where none has come it is 502, and none of an evicted call. */
 static uint16_t answer_status(const struct exchange *exchange)
 {
     if (exchange->grpc_status == GRPC_NONE) {
-        return exchange->end == ANSWER_CLIENT_LEFT ? exchange->out.status : 502;
+        return exchange->end == ANSWER_EVICTED       ? 0
+               : exchange->end == ANSWER_CLIENT_LEFT ? exchange->out.status
+                                                     : 502;
     }
     return grpc_answer_status(exchange->out.status, exchange->grpc_status);
 }
@@ -241,7 +243,8 @@ static bool is_doubtful(const struct exchange *exchange)
         exchange->grpc_status == 0 ? exchange->response.status : answer_status(exchange);
     const bool is_conditional =
         answer_meets_condition(status, &exchange->request, exchange->evaluation.route);
-    return (exchange->end == ANSWER_SERVER_FAILED && is_cut) ||
+    const bool is_broken = exchange->end == ANSWER_SERVER_FAILED || exchange->end == ANSWER_EVICTED;
+    return (is_broken && is_cut) ||
            answer_is_doubtful(status, exchange->is_grpc_head_error ? exchange->grpc_status : 0,
                               is_cut, is_conditional);
 }

@@ -16,6 +16,8 @@ static bool is_in(const struct answer_set *set, const struct outcome *outcome)
         return set->client_left;
     case ANSWER_SERVER_FAILED:
         return set->server_failed || answer_set_has(set, outcome->status);
+    case ANSWER_EVICTED: /* which its client can bring about: only the server's own head counts */
+        return answer_set_has(set, outcome->status);
     case ANSWER_REFUSED:
         return false;
     }
@@ -47,7 +49,9 @@ static bool is_counted(const struct limit_rule *rule, const struct outcome *outc
 {
     const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
     const bool is_unanswered = outcome->end == ANSWER_SERVER_FAILED && outcome->is_unanswered;
-    return !rule->charge_on.is_said || has_left || is_unanswered ||
+    const bool is_evicted =
+        outcome->end == ANSWER_EVICTED && outcome->status == 0 && !outcome->is_unsent;
+    return !rule->charge_on.is_said || has_left || is_unanswered || is_evicted ||
            outcome->end == ANSWER_REFUSED || is_lost(outcome) || is_in(&rule->charge_on, outcome);
 }
 

@@ -74,8 +74,25 @@ static const struct {
     {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
     {502, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
     {401, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
+    {0,   ANSWER_EVICTED,       { 0,  0,  0,  0,  0,  0,  0}},
+    {200, ANSWER_EVICTED,       {10,  0, 10,  0,  0, 10, 10}},
+    {401, ANSWER_EVICTED,       { 0,  0, 10,  0,  0,  0, 10}},
+    {500, ANSWER_EVICTED,       {10, 10, 10,  0,  0, 10, 10}},
     /* clang-format on */
 };
+
+START_TEST(what_was_evicted_before_a_server_was_sent_it_is_given_back_by_charge_on)
+{
+    const struct outcome outcome = {.end = ANSWER_EVICTED, .is_unsent = true};
+    rules[0].charge_on = (struct answer_set){.is_said = true, .client_left = true};
+    rules[1].refund_on =
+        (struct answer_set){.is_said = true, .client_left = true, .server_failed = true};
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_ptr_eq(reported[0].limit, &limits[0]);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
 
 START_TEST(what_no_server_was_sent_counts_only_where_client_left_is_listed)
 {
@@ -161,7 +178,12 @@ START_TEST(an_answer_whose_head_was_sent_is_charged_though_the_client_left)
         {{.status = 502, .end = ANSWER_SERVER_FAILED, .is_unreadable = true}, true},
         {{.status = 502, .end = ANSWER_SERVER_FAILED}, false},
         {{.status = 401, .end = ANSWER_REFUSED}, false},
+        {{.status = 401, .end = ANSWER_EVICTED}, true},
+        {{.status = 0, .end = ANSWER_EVICTED}, false},
     };
+    const struct limit_rule leavers = {.charge_on = {.is_said = true, .client_left = true}};
+    const struct outcome evicted = {.end = ANSWER_EVICTED};
+    ck_assert(!settlement_is_charged_answer(&leavers, &evicted));
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         ck_assert_int_eq(settlement_is_charged_answer(&rule, &cases[i].outcome),
                          cases[i].is_charged);
@@ -555,6 +577,7 @@ static Suite *settlement_suite(void)
     Suite *suite = suite_create("proxy/settlement");
     TCase *make = tcase_create("make and renew");
     tcase_add_checked_fixture(make, set_up, NULL);
+    tcase_add_test(make, what_was_evicted_before_a_server_was_sent_it_is_given_back_by_charge_on);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
     tcase_add_test(
         make,
