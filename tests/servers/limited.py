@@ -31,7 +31,11 @@ class Spelling:
     rules: tuple = ()
 
     def edit(self, rule, **changes):
-        return dataclasses.replace(self, rules=(*self.rules, rule), **changes)
+        """A changed copy. Made millions of times, and dataclasses.replace() takes five times as long."""
+        assert changes.keys() <= self.__dict__.keys(), changes
+        edited = object.__new__(Spelling)
+        edited.__dict__.update(self.__dict__, rules=(*self.rules, rule), **changes)
+        return edited
 
     def raw(self):
         target = self.authority + self.target + ("" if self.query is None else "?" + self.query)

@@ -21,7 +21,7 @@ def _each(spelling, name, make):
 
 
 def escape(spelling, name):
-    return _each(spelling, name, lambda byte: {f"%{byte:02X}", f"%{byte:02x}"})
+    return _each(spelling, name, lambda byte: sorted({f"%{byte:02X}", f"%{byte:02x}"}))
 
 
 def escape_many(spelling, name):
