@@ -1,7 +1,12 @@
-"""Requests by HTTP/2 that their clients leave, to servers that work on for them: `max_streams` of the upstream."""
+"""Requests by HTTP/2 that their clients leave, to servers that work on for them (`max_streams` of the upstream),
+or that end a connection for resets."""
+
+import time
 
 import pytest
+from hyperframe.frame import GoAwayFrame
 
+from harness.http2 import NAMES
 from harness.wait import until
 
 WORKER, LEAVER, OTHER = 8, 9, 1
@@ -109,3 +114,93 @@ def test_without_max_streams_a_request_that_is_left_ends_no_connection(start, se
     proxy = start(policy(server, more))
     leave(server, connect(proxy), 110)
     assert connection_of(server, connect(proxy)) == 1
+
+
+# --- servers that end a connection for what is reset on it ---
+
+def end_with(peer, code):
+    if code is not None:
+        peer.send(GoAwayFrame(0, last_stream_id=2**31 - 1, error_code=NAMES.index(code)))
+    peer.close()
+
+
+def answer_500_and_end(peer):
+    """As hypercorn does where a handler of its own fails."""
+    for stream, request in peer.requests.items():
+        if request.path == "/work" and request.reset is None:
+            peer.answer(stream, status=500)
+    peer.close_in_order()
+
+
+def count_resets(server, end, most=3):
+    """It ends a connection behind the fourth RST_STREAM."""
+    n_resets = {}
+
+    def on_reset(peer, _frame):
+        n_resets[peer] = n_resets.get(peer, 0) + 1
+        if n_resets[peer] == most + 1:
+            end(peer)
+
+    server.on_reset = on_reset
+
+
+def begin_old(server, client):
+    """Requests of three clients that are not safe to try again, and older than the second in which they are suspect."""
+    n_before = len(server.requests)
+    streams = [client.begin(path="/work", method="POST", more=of(address)) for address in range(1, 4)]
+    server.wait_for(n_before + len(streams))
+    begun = time.monotonic()
+    until(lambda: time.monotonic() - begun > 1.2, "the requests to be old")
+    return streams, server.requests[n_before:]
+
+
+def leave_at_once(server, client, n=4):
+    """The server's requests."""
+    n_before = len(server.requests)
+    streams = [client.begin(path="/work", more=of(LEAVER)) for _ in range(n)]
+    server.wait_for(n_before + n)
+    for stream in streams:
+        client.reset(stream)
+    return server.requests[n_before:]
+
+
+@pytest.mark.parametrize("end, status", [(lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"), 502),
+                                         (lambda peer: end_with(peer, None), 502),
+                                         (answer_500_and_end, 500)])
+def test_who_leaves_requests_before_a_connection_ends_gets_one_of_its_own(start, server, connect, end, status):
+    """Tomcat and Netty take many resets for an attack."""
+    count_resets(server, end)
+    proxy = start(policy(server, more=""))
+    client, other = connect(proxy), connect(proxy)
+    streams, _ = begin_old(server, other)
+    shared = leave_at_once(server, client)[0].peer
+    assert [other.answer(stream).status for stream in streams] == [status] * 3
+    streams, requests = begin_old(server, other)
+    assert {request.peer for request in requests}.isdisjoint({shared})
+    left = leave_at_once(server, client)
+    assert {request.peer for request in left}.isdisjoint(request.peer for request in requests)
+    for request in requests:
+        request.peer.answer(request.stream)
+    assert [other.answer(stream).status for stream in streams] == [200] * 3
+
+
+def test_who_leaves_requests_before_a_connection_ends_in_order_shares_the_next(start, server, connect):
+    count_resets(server, lambda peer: end_with(peer, "NO_ERROR"))
+    proxy = start(policy(server, more=""))
+    client, other = connect(proxy), connect(proxy)
+    leave_at_once(server, client)
+    until(lambda: connection_of(server, other) == 2, "the first connection to end")
+    _, requests = begin_old(server, other)
+    assert leave_at_once(server, client, 1)[0].peer is requests[0].peer
+
+
+def test_a_request_beside_those_that_were_left_is_tried_again(start, server, connect):
+    """Nobody else has one on the connection then, but its client is not who ended it."""
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, more=""))
+    client, other = connect(proxy), connect(proxy)
+    stream, _ = work(server, other, OTHER)
+    leave_at_once(server, client)
+    again = server.wait_for(6)
+    again.peer.answer(again.stream)
+    assert other.answer(stream).status == 200

@@ -3,8 +3,8 @@
  * Happy path: those of all clients go on one connection, up to the streams that it takes.
  *
  * Failures: the server ends the connection for what it was sent. The requests of the last second
- * may be why: their clients are remembered, and get connections of their own for a while, as a
- * request does whose head is long.
+ * may be why, and so may a reset of that time: their clients are remembered, and get connections of
+ * their own for a while, as a request does whose head is long.
  *
  * A client does not read its answers. What of them has no room here stays with the server, in
  * memory that it counts by connection. So a connection on which an answer is held back takes no new
@@ -22,7 +22,7 @@
 #include "proxy/upstream/upstream_process.h"
 
 enum {
-    SUSPECT_US = 1000 * 1000, /* a request whose fields are younger may have ended a connection */
+    SUSPECT_US = 1000 * 1000, /* what was sent within this time may have ended a connection */
 
     /* So long an answer may be held back on a connection that others share: as long as its window
      * may be narrow (HTTP2_NARROW_US). Of a client that reads, 1 MiB takes less at 100 Mbit/s; a
@@ -45,10 +45,14 @@ static struct upstream_group *group_of(const struct upstream_http2 *http2)
     return http2->connection->server->group;
 }
 
+static void note_client(const struct upstream_http2 *http2, const struct address *client)
+{
+    suspects_add(&group_of(http2)->process->suspects, client, clock_monotonic_us());
+}
+
 static void note_suspect(const struct upstream_stream *stream)
 {
-    suspects_add(&group_of(upstream_http2_of(stream))->process->suspects, &stream->client,
-                 clock_monotonic_us());
+    note_client(upstream_http2_of(stream), &stream->client);
 }
 
 /* --- answers that are held back --- */
@@ -207,6 +211,16 @@ void upstream_sharing_on_left(struct upstream_stream *stream)
     if (works_on(server) ? is_reset_here(stream) : is_cut(stream) && may_be_full(server)) {
         retire(http2);
     }
+    if (is_reset_here(stream)) {
+        http2->left_by = stream->client;
+        http2->left_us = clock_monotonic_us();
+    }
+}
+
+/* Whether the proxy has just reset a stream: servers take many resets for an attack. */
+static bool was_left(const struct upstream_http2 *http2)
+{
+    return http2->left_us != 0 && clock_monotonic_us() - http2->left_us < SUSPECT_US;
 }
 
 /* The clients whose answers are held back still may be why. */
@@ -238,15 +252,16 @@ void upstream_sharing_close(struct upstream_http2 *http2)
 
 /* --- the end of a connection, and why --- */
 
-/* Whether streams of several clients are under way. */
+/* Whether streams of several clients are under way, or were when the last was left. */
 static bool has_strangers(const struct upstream_http2 *http2)
 {
-    const struct list *first = http2->streams.next;
-    for (const struct list *node = first; node != &http2->streams; node = node->next) {
-        if (!address_equals(&upstream_stream_at((struct list *)(uintptr_t)node)->client,
-                            &upstream_stream_at((struct list *)(uintptr_t)first)->client)) {
+    const struct address *client = was_left(http2) ? &http2->left_by : NULL;
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        if (client != NULL && !address_equals(client, &stream->client)) {
             return true;
         }
+        client = &stream->client;
     }
     return false;
 }
@@ -277,8 +292,13 @@ static void suspect(struct upstream_stream *stream, enum http2_goaway goaway, bo
     note_suspect(stream);
 }
 
+/* Who left the last request is suspect also where nobody else is harmed any more: hypercorn answers
+ * the others before it ends the connection. */
 static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, bool is_alone)
 {
+    if (was_left(http2) && goaway != HTTP2_GOAWAY_FINE) {
+        note_client(http2, &http2->left_by);
+    }
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         suspect(upstream_stream_at(node), goaway, is_alone);
     }

@@ -178,6 +178,8 @@ class Peer:
             self._end(request, "END_STREAM" in frame.flags)
         elif isinstance(frame, RstStreamFrame):
             self.requests[frame.stream_id].reset = NAMES[frame.error_code]
+            if self.server.on_reset is not None:
+                self.server.on_reset(self, frame)
         elif isinstance(frame, GoAwayFrame):
             self.goaway = NAMES[frame.error_code]
         elif isinstance(frame, SettingsFrame) and "ACK" not in frame.flags:
@@ -214,6 +216,7 @@ class Http2Server(Recorder):
         self.settings = settings if settings is not None else {SettingsFrame.INITIAL_WINDOW_SIZE: WINDOW}
         self.grants = grants  # the window of the connection is wide
         self.on_data = None  # called with the peer and each DATA
+        self.on_reset = None  # the same, each RST_STREAM
         self.requests = []
         self.peers = []
         self.n_turned_away = 0
