@@ -8,16 +8,18 @@ import threading
 import pytest
 
 from harness.http2 import Http2Client
+from harness.reload import reload
 from harness.upstream import answer
 from harness.wait import until
 
 FAULT = "too many requests: it gave way to one of another client"
 VICTIM = "127.0.0.2"
+LISTEN = "{address: 127.0.0.1:0, http: [2, 1.1]}"
 
 
 def policy(upstream, limit, top=""):
     return f"""
-listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+listen: {LISTEN}
 workers: 1
 max: {{http2_requests: 10}}
 {top}
@@ -144,3 +146,24 @@ def test_it_has_a_status_of_its_own_in_the_combined_format(start, start_upstream
     lines = until(lambda: (lines := [line for line in proxy.stdout().decode().splitlines() if line.startswith(VICTIM)])
                   and len(lines) == 2 and lines, "two lines")
     assert [line.split('" ')[1].split()[0] for line in lines] == ["444", "499"]
+
+
+def test_a_client_that_has_become_a_trusted_proxy_gives_up_its_slots_and_goes_on(
+        start, start_upstream, connect_from):
+    may_end = threading.Event()
+    upstream = start_upstream(lambda peer, _: (may_end.wait(30), peer.send(answer())))
+    text = policy(upstream.url, "charge_on: [401]")
+    proxy = start(text)
+    victim, streams = fill(proxy, connect_from)
+    reload(proxy, text.replace(f"listen: {LISTEN}", f"trusted_proxies: [{VICTIM}]"), LISTEN)
+    newcomers = [connect_from(proxy, f"127.0.0.{i}") for i in range(20, 25)]
+    for newcomer in newcomers:
+        newcomer.begin()
+        newcomer.pong()
+    # One took a slot of the proxy, two those of the clients with two; then each has one.
+    assert [newcomer.answer_of(1).reset for newcomer in newcomers] == [None] * 3 + ["REFUSED_STREAM"] * 2
+    assert len(proxy.log_lines(2)) == 2
+    streams += [victim.begin() for _ in range(3)]
+    victim.pong()
+    may_end.set()
+    assert [victim.answer(stream).status for stream in streams] == [200] * 5

@@ -167,10 +167,10 @@ MUST_USE enum status client_streams_join(struct client_env *clients, const struc
 /* The connection has ended, and has no requests. */
 void client_streams_leave(struct client_env *clients, struct stream_client *client);
 
-/* A request of @client (NULL: it is not counted) begins: give it a slot. False: there is none for
- * it, which is counted and reported. */
+/* A request of @client (NULL: it is not counted) at @peer begins: give it a slot; none where @peer
+ * has become a trusted proxy. False: there is none for it, which is counted and reported. */
 MUST_USE bool client_streams_take(struct client_env *clients, struct stream_client *client,
-                                  struct stream_slot *slot);
+                                  const struct address *peer, struct stream_slot *slot);
 
 /* A request has ended, and holds nothing any more. A no-op if it has no slot. */
 void client_streams_give(struct client_env *clients, struct stream_slot *slot);

@@ -95,6 +95,10 @@ static bool make_room(struct client_env *clients, const struct stream_client *ow
     if (victim == NULL) {
         return false;
     }
+    if (victim->ops->moved_us(victim) == STREAM_IS_EXEMPT) {
+        client_streams_give(clients, victim);
+        return true;
+    }
     report_eviction(clients, victim->client);
     client_streams_give(clients, victim);
     victim->ops->evict(victim);
@@ -135,12 +139,15 @@ static enum stream_refusal count_request(struct client_env *clients,
 }
 
 bool client_streams_take(struct client_env *clients, struct stream_client *client,
-                         struct stream_slot *slot)
+                         const struct address *peer, struct stream_slot *slot)
 {
     if (client == NULL) {
         return true;
     }
     const enum stream_refusal refusal = count_request(clients, client);
+    if (refusal != STREAM_REFUSALS && connection_limits_is_protected(clients, peer)) {
+        return true; /* a reload has made it a trusted proxy */
+    }
     if (refusal != STREAM_REFUSALS) {
         report_refusal(clients, client, refusal);
         return false;

@@ -420,7 +420,8 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     if (is_last || connection->n_begun / 2 >= n_max) { /* a client need not answer the PING */
         http2_session_refuse_new(connection->session);
     }
-    if (!client_streams_take(request->clients, connection->client, &request->slot)) {
+    if (!client_streams_take(request->clients, connection->client, &downstream->connection.peer,
+                             &request->slot)) {
         http2_stream_refuse(&request->stream);
         return;
     }

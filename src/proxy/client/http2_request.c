@@ -408,7 +408,7 @@ static uint64_t moved_us(struct stream_slot *slot)
     const struct exchange *exchange = request->exchange;
     const struct address *peer = &request->connection->downstream->connection.peer;
     if (connection_limits_is_protected(request->clients, peer)) {
-        return UINT64_MAX;
+        return STREAM_IS_EXEMPT;
     }
     if (exchange == NULL) {
         return request->waits_from_us;

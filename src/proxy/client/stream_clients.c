@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 void stream_clients_init(struct stream_clients *clients)
 {
     clients->clients = NULL;
+    clients->n_most = 0;
+    clients->searched_us = 0;
     for (unsigned i = 0; i < STREAM_RANKS; i++) {
         list_init(&clients->ranks[i]);
     }
@@ -84,6 +88,8 @@ void stream_clients_add(struct stream_clients *clients, struct stream_client *cl
     list_push_back(&client->slots, &slot->node);
     client->n_requests++;
     note_rank(clients, client, client->n_requests);
+    const uint32_t n = client_count_requests(client->count);
+    clients->n_most = n > clients->n_most ? n : clients->n_most;
 }
 
 void stream_clients_remove(struct stream_clients *clients, struct stream_slot *slot)
@@ -99,11 +105,11 @@ void stream_clients_remove(struct stream_clients *clients, struct stream_slot *s
 
 /* The client with the most requests, if it has more than @n_own. Those with most of them at this
  * worker are looked at first. */
-static const struct stream_client *find_most(const struct stream_clients *clients,
+static const struct stream_client *find_most(struct stream_clients *clients,
                                              const struct stream_client *own, uint32_t n_own)
 {
     const struct stream_client *most = NULL;
-    uint32_t n_most = n_own;
+    uint32_t n_most = n_own - 1; /* without the one that is to come */
     unsigned n_looks = STREAM_SCAN_MAX;
     for (unsigned rank = STREAM_RANKS; rank-- > 0 && n_looks > 0;) {
         const struct list *ranked = &clients->ranks[rank];
@@ -117,12 +123,18 @@ static const struct stream_client *find_most(const struct stream_clients *client
             node = node->next;
         }
     }
-    return most;
+    clients->n_most = n_most;
+    clients->searched_us = clock_monotonic_us();
+    return n_most > n_own ? most : NULL;
 }
 
-struct stream_slot *stream_clients_choose(const struct stream_clients *clients,
+struct stream_slot *stream_clients_choose(struct stream_clients *clients,
                                           const struct stream_client *own, uint32_t n_own)
 {
+    if (clients->n_most <= n_own &&
+        clock_monotonic_us() < clients->searched_us + STREAM_SEARCH_PAUSE_US) {
+        return NULL;
+    }
     const struct stream_client *client = find_most(clients, own, n_own);
     struct stream_slot *longest = NULL;
     uint64_t longest_us = UINT64_MAX;
@@ -133,7 +145,7 @@ struct stream_slot *stream_clients_choose(const struct stream_clients *clients,
     for (unsigned i = 0; i < STREAM_SCAN_MAX && node != &client->slots; i++) {
         struct stream_slot *slot = CONTAINER_OF(node, struct stream_slot, node);
         const uint64_t moved_us = slot->ops->moved_us(slot);
-        if (moved_us < longest_us) {
+        if (longest == NULL || moved_us < longest_us) {
             longest_us = moved_us;
             longest = slot;
         }

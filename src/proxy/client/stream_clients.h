@@ -3,7 +3,8 @@
  *
  * A worker changes and reads its own alone, without a lock. Clients stand in ranks by how many
  * requests they have at the worker, and move only when that number passes a power of two. The
- * search for a client and a request looks at STREAM_SCAN_MAX of each at most. */
+ * search for a client and a request looks at STREAM_SCAN_MAX of each at most. It is left out while
+ * it cannot find any: so a request that is refused costs no search. */
 
 #ifndef SLUICE_PROXY_CLIENT_STREAM_CLIENTS_H
 #define SLUICE_PROXY_CLIENT_STREAM_CLIENTS_H
@@ -16,7 +17,11 @@
 #include "base/list.h"
 #include "proxy/core/client_counts.h"
 
-enum { STREAM_RANKS = 32, STREAM_SCAN_MAX = 64 };
+enum {
+    STREAM_RANKS = 32,
+    STREAM_SCAN_MAX = 64,
+    STREAM_SEARCH_PAUSE_US = 1000, /* then requests at other workers are seen, too */
+};
 
 struct stream_client {
     struct address client;      /* first: the key in the tree */
@@ -29,8 +34,11 @@ struct stream_client {
 
 struct stream_slot;
 
+#define STREAM_IS_EXEMPT UINT64_C(0)
+
 struct stream_slot_ops {
-    /* Monotonic: when something moved last. UINT64_MAX: the request is not to give way. */
+    /* Monotonic: when something moved last. STREAM_IS_EXEMPT: its client has become one that does
+     * not count, so the request gives its slot up and goes on. */
     uint64_t (*moved_us)(struct stream_slot *slot);
     /* It gives way to a request of another client, and has no slot any more: reset it. */
     void (*evict)(struct stream_slot *slot);
@@ -46,6 +54,8 @@ struct stream_slot {
 struct stream_clients {
     void *clients;                   /* a tree of struct stream_client, see tsearch(3) */
     struct list ranks[STREAM_RANKS]; /* clients with 2^rank requests, and less than twice */
+    uint32_t n_most; /* none had more when they were searched last, nor has by this worker since */
+    uint64_t searched_us; /* monotonic: when that was */
 };
 
 void stream_clients_init(struct stream_clients *clients);
@@ -66,7 +76,7 @@ void stream_clients_remove(struct stream_clients *clients, struct stream_slot *s
 
 /* The request that gives way to one of @own, which has @n_own then: the one that has waited longest
  * without progress, of the client with the most, if that has more than @n_own. NULL: none. */
-MUST_USE struct stream_slot *stream_clients_choose(const struct stream_clients *clients,
+MUST_USE struct stream_slot *stream_clients_choose(struct stream_clients *clients,
                                                    const struct stream_client *own, uint32_t n_own);
 
 #endif /* SLUICE_PROXY_CLIENT_STREAM_CLIENTS_H */

@@ -160,6 +160,33 @@ START_TEST(where_each_has_one_none_gives_way)
 }
 END_TEST
 
+/* Twelve clients have one request each, so that a thirteenth takes the slot of none. */
+static void fill_and_be_refused(void)
+{
+    open_with("http2_requests: 12");
+    for (unsigned i = 1; i <= 12; i++) {
+        ask_many(come(i), 1);
+    }
+    assert_refused(come(13), 1);
+    assert_counted(12, 0, 1);
+}
+
+START_TEST(who_has_grown_at_another_worker_since_a_refusal_gives_way_a_moment_later)
+{
+    struct address address;
+    fill_and_be_refused();
+    ck_assert(address_parse(SPAN("192.0.2.5"), &address));
+    struct client_counts *counts = &stage.worker.clients.connection_limits->http2_clients;
+    struct client_count *count = client_counts_join(counts, &address);
+    ck_assert(client_count_take(count, 10));
+    iterations_for(stage.worker.env.loop, 2 * STREAM_SEARCH_PAUSE_US);
+    (void)ask(&clients[12], 3);
+    ck_assert_str_eq(http2_client_read_until(&clients[4], "reset"), "reset 1 11\n");
+    client_count_give(count);
+    client_counts_leave(counts, count);
+}
+END_TEST
+
 /* Each connection is full with two requests. */
 static struct http2_client *come_by(unsigned number, unsigned n_connections)
 {
@@ -239,6 +266,41 @@ START_TEST(requests_of_trusted_proxies_do_not_count)
 }
 END_TEST
 
+static uint64_t moved_us(struct stream_slot *slot)
+{
+    (void)slot;
+    return 1;
+}
+
+START_TEST(who_has_grown_since_a_search_is_found_at_once)
+{
+    static const struct stream_slot_ops OPS = {.moved_us = moved_us};
+    struct stream_slot slots[] = {{.ops = &OPS}, {.ops = &OPS}};
+    struct stream_clients these;
+    struct client_counts counts;
+    struct address one;
+    struct address other;
+    ck_assert(address_parse(SPAN("192.0.2.1"), &one) && address_parse(SPAN("192.0.2.2"), &other));
+    stream_clients_init(&these);
+    client_counts_init(&counts);
+    struct stream_client *grown = stream_clients_join(&these, &counts, &one);
+    struct stream_client *own = stream_clients_join(&these, &counts, &other);
+    for (size_t i = 0; i < ARRAY_LEN(slots); i++) {
+        ck_assert_ptr_null(stream_clients_choose(&these, own, 1));
+        ck_assert(client_count_take(grown->count, 10));
+        stream_clients_add(&these, grown, &slots[i]);
+    }
+    ck_assert_ptr_eq(stream_clients_choose(&these, own, 1), &slots[0]);
+    ck_assert_ptr_null(stream_clients_choose(&these, own, 2));
+    for (size_t i = 0; i < ARRAY_LEN(slots); i++) {
+        stream_clients_remove(&these, &slots[i]);
+    }
+    stream_clients_leave(&these, &counts, grown);
+    stream_clients_leave(&these, &counts, own);
+    client_counts_close(&counts);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("client streams");
@@ -247,13 +309,18 @@ int main(void)
     tcase_add_test(group, a_newcomer_takes_the_place_of_one_of_the_client_with_the_most);
     tcase_add_test(group, the_request_that_has_waited_longest_without_progress_gives_way);
     tcase_add_test(group, a_client_takes_no_place_of_one_that_would_have_no_more_than_itself);
+    tcase_add_test(group, none_gives_way_while_there_are_slots);
     tcase_add_test(group, where_each_has_one_none_gives_way);
+    tcase_add_test(group, who_has_grown_at_another_worker_since_a_refusal_gives_way_a_moment_later);
     tcase_add_test(group, none_gives_way_while_there_are_slots);
     tcase_add_test(group, a_client_with_as_many_as_a_connection_may_have_takes_no_place_of_others);
     tcase_add_test(group, a_client_is_one_by_all_its_connections_and_by_its_prefix);
     tcase_add_test(group, an_answer_that_waits_for_its_client_gives_way);
     tcase_add_test(group, requests_of_trusted_proxies_do_not_count);
     suite_add_tcase(suite, group);
+    TCase *search = tcase_create("the search");
+    tcase_add_test(search, who_has_grown_since_a_search_is_found_at_once);
+    suite_add_tcase(suite, search);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     const int n_failed = srunner_ntests_failed(runner);
