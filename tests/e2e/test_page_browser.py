@@ -3,13 +3,16 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from harness import reload
 from harness.admin import JSON, READ_TOKEN, TOKEN, Admin, addresses, audit, bearer
-from harness.browser import Browser, Chromium
+from harness.browser import Browser, Chromium, have
 from harness.wait import until
 from test_metrics import Metrics
 
@@ -27,6 +30,7 @@ routes:
 """
 HOSTILE = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"'><svg/onload=alert(1)>", "a\u202eb", "{{7*7}}"]
 WIDTHS = (360, 800, 1600)
+pytestmark = pytest.mark.takes(1.5)
 
 
 @pytest.fixture(scope="module", name="chromium")
@@ -81,7 +85,7 @@ def totals(page):
                     ".map((one) => [one.dataset.total, Number(one.textContent.replaceAll(',', ''))]))")
 
 
-@pytest.mark.takes(8)
+@pytest.mark.takes(2)
 def test_numbers_are_those_of_the_metrics_within_two_seconds(start, browser):
     proxy, admin, url = run(start)
     page = browser()
@@ -300,6 +304,7 @@ def test_a_request_is_explained_under_a_plan(start, start_redis, browser):
     is_quiet(page)
 
 
+@pytest.mark.takes(3)
 def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
     redis = start_redis()
     proxy, _, url = run(start, more=f"store: {{redis: redis://127.0.0.1:{redis.port}}}")
@@ -320,6 +325,7 @@ def test_redis_that_goes_and_comes_is_seen(start, start_redis, browser):
               "Redis to be back")
 
 
+@pytest.mark.takes(3)
 def test_a_connection_that_could_not_begin_leaves_no_viewer_behind(start, browser):
     _, admin, url = run(start)
     page = browser()
@@ -341,7 +347,7 @@ def test_a_connection_that_could_not_begin_leaves_no_viewer_behind(start, browse
     page.wait_text("#connection", "ready")
 
 
-@pytest.mark.takes(6)
+@pytest.mark.takes(5)
 def test_tabs_that_are_not_seen_take_no_connection_from_those_that_are(start, browser):
     proxy, _, url = run(start)
     proxy.ask(path="/a/1/")
@@ -392,7 +398,7 @@ def test_a_table_stays_where_it_was_scrolled_to(start, browser):
     assert page.run(f"return document.activeElement === {region}")
 
 
-@pytest.mark.takes(8)
+@pytest.mark.takes(4)
 def test_a_wrong_token_is_asked_for_again(start, browser):
     _, _, url = run(start)
     page = browser()
@@ -476,6 +482,7 @@ def test_another_number_is_tried_on_a_log(start, browser, tmp_path):
     is_quiet(page)
 
 
+@pytest.mark.takes(3)
 def test_requests_that_were_too_long_to_record_are_counted(start, browser):
     names = ["n" * 60 + str(i) for i in range(12)]
     proxy = start(f"admin: {{listen: 127.0.0.1:0, token: {TOKEN}}}\nlimits:\n" +
@@ -492,13 +499,13 @@ def test_requests_that_were_too_long_to_record_are_counted(start, browser):
     page.wait_text("#view-whatif", "3 requests were too long to record.")
 
 
-@pytest.mark.takes(11)
-def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_path):
-    """With SCREENSHOTS=FOLDER the pictures are kept there."""
+@pytest.mark.takes(7)
+def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser):
+    """With SCREENSHOTS=FOLDER pictures are made there."""
     proxy, _, url = run(start)
     for i in range(40):
         proxy.ask(path="/a/1/?name=x", fields=[("X-Api-Key", f"k{i % 3}")])
-    folder = pathlib.Path(os.environ.get("SCREENSHOTS", tmp_path))
+    folder = os.environ.get("SCREENSHOTS")
     for width in WIDTHS:
         page = browser(width=width, height=900)
         page.open(url)
@@ -512,6 +519,40 @@ def test_it_is_readable_at_three_widths_and_in_both_themes(start, browser, tmp_p
                     page.wait_text("#view-policy pre", "limits:")
                 # What is wider than the window scrolls on its own.
                 assert page.run("return document.documentElement.scrollWidth") <= width, (width, view)
-                page.shoot(folder / f"{view}-{width}-{'dark' if is_dark else 'light'}.png")
+                if folder:
+                    page.shoot(pathlib.Path(folder) / f"{view}-{width}-{'dark' if is_dark else 'light'}.png")
         colours = page.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
         assert colours[0] != colours[1]
+
+
+BEGIN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from harness.browser import Chromium
+chromium = Chromium()
+print(chromium.profile.name, flush=True)
+sys.stdin.read()
+"""
+
+
+def processes_at(home):
+    """What has that home: all of a browser has its own."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"HOME={home}".encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.takes(2)
+def test_a_browser_does_not_outlive_a_test_that_is_killed():
+    have()
+    test = subprocess.Popen([sys.executable, "-B", "-c", BEGIN, pathlib.Path(__file__).parent],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    home = test.stdout.readline().strip()
+    assert len(processes_at(home)) > 3
+    test.kill()
+    test.communicate()
+    until(lambda: not processes_at(home), "the browser to end")
+    shutil.rmtree(home)

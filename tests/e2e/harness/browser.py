@@ -1,6 +1,7 @@
 """Chromium without a screen, driven by Selenium. A test that needs it is skipped where it is not installed."""
 
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -8,21 +9,34 @@ import pytest
 
 from harness.wait import until
 
-DRIVER, PROGRAM = shutil.which("chromedriver"), shutil.which("chromium")
+DRIVER = pathlib.Path(__file__).resolve().parents[2] / "browser" / "driver"
+PROGRAM = shutil.which("chromium")
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions",
            "--no-first-run", "--hide-scrollbars", "--force-color-profile=srgb", "--lang=en-US")
+POLL_S = 0.03  # to ask the browser takes ten times what it takes to ask sluice
+SCRIPT_S = 300  # at most, for a script that waits
+# Until a text is shown: the page is looked at when it changes, and the answer is null, or what is shown when the time is over.
+AWAIT_TEXT = """
+    const [selector, text, within_ms, done] = arguments;
+    const shown = () => [...document.querySelectorAll(selector)].map((one) => one.innerText).join("\\n");
+    const finish = (answer) => { observer.disconnect(); clearTimeout(timer); done(answer); };
+    const observer = new MutationObserver(() => { if (shown().includes(text)) { finish(null); } });
+    const timer = setTimeout(() => finish(shown()), within_ms);
+    observer.observe(document, {subtree: true, childList: true, characterData: true, attributes: true});
+    if (shown().includes(text)) { finish(null); }
+"""
 
 
 def have():
     """Selenium; or skip the test."""
     selenium = pytest.importorskip("selenium.webdriver", reason="python3-selenium is not installed")
-    if not DRIVER or not PROGRAM:
+    if not shutil.which("chromedriver") or not PROGRAM:
         pytest.skip("chromium and chromium-driver are not installed")
     return selenium
 
 
 class Chromium:
-    """A browser for one window after another."""
+    """A browser for one page after another."""
 
     def __init__(self):
         webdriver = have()
@@ -33,26 +47,33 @@ class Chromium:
             options.add_argument(option)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         service = __import__("selenium.webdriver.chrome.service", fromlist=["Service"]).Service(
-            DRIVER, env={**os.environ, "HOME": self.profile.name, "TZ": "UTC"})
-        self.driver = webdriver.Chrome(service=service, options=options)
+            str(DRIVER), env={**os.environ, "HOME": self.profile.name, "TZ": "UTC"})
+        try:
+            self.driver = webdriver.Chrome(service=service, options=options)
+        except BaseException:
+            self.profile.cleanup()
+            raise
+        self.driver.set_script_timeout(SCRIPT_S)
 
     def stop(self):
-        self.driver.quit()
-        self.profile.cleanup()
+        try:
+            self.driver.quit()
+        finally:
+            self.profile.cleanup()
 
 
 class Browser:
-    """A window, of a browser of its own unless it is told of one, with nothing left of earlier windows. Texts are
-    looked for in the elements that a CSS selector finds."""
+    """A page of its own, in a browser of its own unless it is told of one, with nothing left of earlier pages. It is a tab:
+    a window takes twice the time. Texts are looked for in the elements that a CSS selector finds."""
 
     def __init__(self, width=1200, height=1000, is_dark=False, chromium=None):
         self.own = None if chromium else Chromium()
         self.driver = (chromium or self.own).driver
         self.before = self.driver.window_handles
-        self.driver.switch_to.new_window("window")
+        self.driver.switch_to.new_window("tab")
         self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
         self.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
-        self.console()  # of earlier windows
+        self.console()  # of earlier pages
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
         self.prefer(is_dark)
@@ -92,11 +113,20 @@ class Browser:
                         selector)
 
     def wait(self, what, text, within=30):
-        return until(what, text, within=within)
+        return until(what, text, within=within, poll_s=POLL_S)
 
     def wait_text(self, selector, text, within=30):
-        return until(lambda: text in self.text(selector), f"{text!r} in {selector}, which has {self.text(selector)!r}",
-                     within=within)
+        exceptions = __import__("selenium.common.exceptions", fromlist=["JavascriptException"])
+
+        def is_shown():
+            try:
+                shown = self.driver.execute_async_script(AWAIT_TEXT, selector, text, within * 1000)
+            except exceptions.JavascriptException:
+                return False  # another page took its place
+            assert shown is None, f"waited {within} s for {text!r} in {selector}, which has {shown!r}"
+            return True
+
+        until(is_shown, f"{text!r} in {selector}", within=within)
 
     def click(self, selector, text=None):
         """Click the first element that has that text, wherever the page has put it by now."""
@@ -106,7 +136,7 @@ class Browser:
             found?.click();
             return found !== undefined;
         """
-        until(lambda: self.run(script, selector, text), f"{text or 'an element'} at {selector}")
+        self.wait(lambda: self.run(script, selector, text), f"{text or 'an element'} at {selector}")
 
     def type(self, selector, text):
         field = self.one(selector)

@@ -8,12 +8,12 @@ POLL_S = 0.005
 LONGEST_POLL_S = 0.05
 
 
-def _rest(waited_s):
+def _rest(waited_s, poll_s=POLL_S):
     """Before the next look. What has not come for long is looked for less often: a look costs, as a rule a request."""
-    time.sleep(min(max(POLL_S, waited_s / 40), LONGEST_POLL_S))
+    time.sleep(min(max(poll_s, waited_s / 40), LONGEST_POLL_S))
 
 
-def until(condition, what, within=30.0):
+def until(condition, what, within=30.0, poll_s=POLL_S):
     """The first true value of condition(); a failure that says `what` if none comes in time. Whoever
     takes longer than that to look looks twice: what came meanwhile came in time."""
     started = time.monotonic()
@@ -23,7 +23,7 @@ def until(condition, what, within=30.0):
         if value:
             return value
         assert looked_at - started < within, f"waited {within} s for {what}"
-        _rest(looked_at - started)
+        _rest(looked_at - started, poll_s)
 
 
 def is_readable(sock, within_s):
