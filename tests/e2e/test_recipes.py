@@ -10,7 +10,8 @@ from harness import program
 from harness.upstream import answer
 from harness.wait import until
 
-PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "recipes.md")
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+PAGE = os.path.join(ROOT, "docs", "recipes.md")
 SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^```sh\n(sluice .*?)\n```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,15 +44,40 @@ def serve_logins(peer, request):
     peer.send(answer("401 Unauthorized" if request.target == "/login" else "200 OK"))
 
 
+def here(policy, upstream):
+    """It, between other addresses."""
+    policy = re.sub(r"^listen: .*$", "listen: 127.0.0.1:0", policy, flags=re.MULTILINE)
+    return re.sub(r"http://[0-9.]+:9000", upstream.url, policy)
+
+
 def test_who_guesses_on_is_banned_from_the_login_alone(start, start_upstream):
-    upstream = start_upstream(serve_logins)
-    policy = re.sub(r"^listen: .*$", "listen: 127.0.0.1:0", policy_of("Login"), flags=re.MULTILINE)
-    proxy = start(policy.replace("http://10.0.1.5:9000", upstream.url))
+    proxy = start(here(policy_of("Login"), start_upstream(serve_logins)))
     assert [proxy.ask("POST", "/login").status for _ in range(20)] == [401] * 5 + [429] * 15
     until(lambda: 'msg="a key is banned"' in proxy.stderr(), "the ban")
     denied = proxy.ask("POST", "/login")
     assert denied.status == 429 and 540 <= int(denied.get("Retry-After")) <= 600
     assert proxy.ask("GET", "/").status == 200
+
+
+def policies_with_logins():
+    yield pytest.param(policy_of("Login"), id="recipe")
+    for name in ("docs/bans.md", "config/bans.yaml"):
+        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+            text = file.read()
+        yield pytest.param(BLOCK.search(text).group(1) if name.endswith(".md") else text, id=name)
+
+
+@pytest.mark.parametrize("policy", policies_with_logins())
+def test_a_page_of_another_site_costs_its_visitors_nothing(policy, start, start_upstream):
+    upstream = start_upstream(serve_logins)
+    proxy = start(here(policy, upstream))
+    fields = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")]
+    for method in ("POST", "GET", "OPTIONS"):
+        for path in ("/login", "/Login/", "/login.png"):
+            assert {proxy.ask(method, path, fields).status for _ in range(25)} == {403}
+    assert [proxy.ask("POST", "/login", fields).status for fields in
+            [[("Sec-Fetch-Site", "same-origin")]] * 2 + [[]] * 4] == [401] * 5 + [429]
+    assert len(upstream.requests) == 5
 
 
 def test_there_are_four():
