@@ -29,6 +29,7 @@ enum settlement_kind {
     SETTLE_COST,    /* the charge is corrected by delta units */
     SETTLE_RELEASE, /* the slot is given back */
     SETTLE_RENEW,   /* the slot is kept for another lease, or taken anew if it was lost */
+    SETTLE_RETAKE,  /* for stores: the slot, which a renewal has not found, is taken anew */
 };
 
 /* A settlement of one charge. limit, key, charged_at_us, slot, overflowed and instances are those

@@ -3,15 +3,16 @@
  * A request takes a slot, named by a number that no other request has, and releases it when its
  * response has ended. A slot that is neither released nor renewed is free when its lease ends, so
  * that a proxy that crashes leaves no slot taken. At most `rate` slots are taken at a time, but
- * a renewal takes its slot anew where the state was lost or the lease has ended, since the
- * request is in flight. The time at which a slot is released cannot be predicted: retry_after is
- * RETRY_UNKNOWN, and next_after and reset_after assume that all leases run out. Any cost above 0
- * takes one slot, and a cost of 0 takes none.
+ * a request in flight takes its slot anew where the state was lost or the lease has ended. The
+ * script does so in two steps: a renewal that comes behind the release must not take the slot. The
+ * time at which a slot is released cannot be predicted: retry_after is RETRY_UNKNOWN, and
+ * next_after and reset_after assume that all leases run out. Any cost above 0 takes one slot, and a
+ * cost of 0 takes none.
  *
  * The state grows: see state_bytes of struct algorithm.
  *
  * Source: docs/policy.md "concurrency". Twin: concurrency.lua answers the same;
- * tests/data/vectors/concurrency.tsv is run through both.
+ * tests/data/vectors/concurrency.tsv is run through both. renew() is its 3; its 2, if has_slot().
  *
  * A lease that ends more than a second after now plus the lease time is cut to that: the clock was
  * set back. Time linear in the slots. */

@@ -62,13 +62,18 @@ local function slot_at(at)
 end
 
 if settles then
-  -- A renewal is of a request that is in flight: it takes its slot anew where that is gone.
+  -- A slot that is gone was lost, or given back by a release that a connection brought earlier:
+  -- whether its request is in flight only the proxy knows, which then takes it anew.
   return function(key, kind, _, _, now, ticks_per_s, _, lease, _, _, at)
     local slot = slot_at(at)
     if kind == 1 then -- release
       redis.call('ZREM', key, slot)
-    elseif kind == 2 then -- renew
-      redis.call('ZADD', key, now + lease, slot)
+    elseif kind == 2 and redis.call('ZADD', key, 'XX', 'CH', now + lease, slot) == 0 then
+      return true -- it is gone, or was taken at now: then it may be taken once more
+    elseif kind >= 2 then
+      if kind == 3 then -- take anew
+        redis.call('ZADD', key, now + lease, slot)
+      end
       expire_slots(key, end_of(key, -1), now, ticks_per_s)
     end
   end

@@ -13,17 +13,19 @@ ARGV   one string of doubles, little endian; or the same numbers as text, one ea
        tick_us, rate, three parameters, how many more come, and these: the slot of a concurrency
        limit as its upper and lower 32 bits, or the four edges (us) of a calendar's windows; with 4,
        behind all of them, how many are identical
-       or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it), delta (units, signed),
-       the time of the charge (us), and the same as for a charge
+       or per settlement: kind (0 corrects, 1 releases a slot, 2 renews it if it is there, 3 renews
+       it or takes it anew), delta (units, signed), the time of the charge (us), and the same as for
+       a charge
 Reply  whole numbers, as a string of a NUL and doubles, or where the arguments were text as
        integers: the time (us), negative unless every limit that is enforced allows; then per
        charge: retry_after (0: allowed, -1: never, -2: unknown), wait, remaining, next_after,
        reset_after (ticks). wait describes the states before anything was charged, the others the
-       states now; retry_after of what is allowed stays 0. A settlement's, as integers: the
-       time. Of identical ones, as integers: how many are admitted, the first ones; the time; then
-       per charge the state before them, as restore() of the twin takes it. Last, only if the clock
-       is behind the last change of a state that was charged: per charge the time that the state
-       gives it (ticks), or 0: the time of the decision
+       states now; retry_after of what is allowed stays 0. Of identical ones, as integers: how many
+       are admitted, the first ones; the time; then per charge the state before them, as restore()
+       of the twin takes it. Last, only if the clock is behind the last change of a state that was
+       charged: per charge the time that the state gives it (ticks), or 0: the time of the decision.
+       Of settlements, as integers: the time; then the numbers, from 1 on, of those that were to
+       renew a slot that is not there
 Error  CLOCK: the time is not within the edges that were given, or later than 2^52 (the year 2112);
        nothing was changed ]]
 if now_us == 0 then
@@ -50,6 +52,8 @@ local before = n_keys > 1 and {}
 -- Whether all allow the request; how many of identical requests, and the states in the reply.
 local admitted, n_admitted, states = act ~= 3, 2^32 - 1, identical and {0, now_us}
 local times -- of the charges, by number, if one is later than now; else nil
+
+local settled = settles and {now_us} -- the reply
 
 -- Reads all and judges them, after which nothing can fail but a write; or settles them one by one.
 -- The arguments of a charge take 72 bytes, of a settlement 24 more, those before the first 16.
@@ -110,7 +114,9 @@ for i = 1, n_keys do
       unused = unused_refill(charged_at, now, ticks_per_s, second, flags, refill)
     end
     --@ settle
-    judge(key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras)
+    if judge(key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, extras) then
+      settled[#settled + 1] = i
+    end
     --@ end
     if state_bytes and first then
       local expiry = lifetime and {'EX', ttl_s(lifetime / ticks_per_s)} or {'KEEPTTL'}
@@ -151,7 +157,7 @@ for i = 1, n_keys do
   end
 end
 if settles then
-  return {now_us}
+  return settled
 end
 if identical then
   -- One that is denied takes nothing, so that all after it are denied too.

@@ -41,7 +41,8 @@ judge   (key, cost, now, ticks_per_s, rate, a, b, c, at): what else it takes sta
         second is a time, as above
 finish  (key, charged, to_full, writes, now, ticks_per_s, rate, a, b, c, at, and those of judge):
         remembers the state if it writes. Returns remaining, next_after, reset_after
-settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at)
+settle  (key, kind, delta, charged_at, now, ticks_per_s, rate, a, b, c, at): returns true if it
+        renews a slot that is not there
 
 ahead: the state was dated more than a second after now: the clock was set back. ]]
 local args = ARGV[1]

@@ -231,7 +231,8 @@ static void make_settlement(struct story *story, struct step *step,
         .slot = then->slot[of],
     };
     if (limit->algorithm->has_slots) {
-        step->settlement.kind = one_in(2) ? SETTLE_RELEASE : SETTLE_RENEW;
+        static const enum settlement_kind KINDS[] = {SETTLE_RELEASE, SETTLE_RENEW, SETTLE_RETAKE};
+        step->settlement.kind = KINDS[random_below(ARRAY_LEN(KINDS))];
     } else {
         step->settlement.delta = make_delta(then->cost[of]);
     }

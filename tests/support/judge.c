@@ -72,6 +72,12 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
         algorithm->release(state->words, &limit->params, now, settlement->slot);
         break;
     case SETTLE_RENEW:
+        if (!algorithm->has_slot(state->words, settlement->slot)) {
+            break; /* SETTLE_RETAKE follows if it is held */
+        }
+        algorithm->renew(state->words, &limit->params, now, settlement->slot);
+        break;
+    case SETTLE_RETAKE:
         ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, &call),
                           sizeof(state->words));
         state->exists = true;

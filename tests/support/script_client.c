@@ -156,15 +156,17 @@ void script_client_send_settlements(struct script_client *client,
     send(client, &call);
 }
 
-void script_client_read_settled(struct script_client *client)
+size_t script_client_read_settled(struct script_client *client)
 {
     void *any = NULL;
     ck_assert_msg(redisGetReply(client->connection, &any) == REDIS_OK, "%s",
                   client->connection->errstr);
     redisReply *reply = any;
-    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY && reply->elements == SCRIPT_HEAD_INTS,
+    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY && reply->elements >= SCRIPT_HEAD_INTS,
                   "the script answers: %s", reply->str == NULL ? "no array" : reply->str);
+    const size_t n_gone = reply->elements - SCRIPT_HEAD_INTS;
     freeReplyObject(reply);
+    return n_gone;
 }
 
 static size_t unpack(const redisReply *reply, long long *ints, size_t n_max)

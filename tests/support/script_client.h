@@ -40,10 +40,11 @@ void script_client_send_identical(struct script_client *client, const struct cha
 void script_client_read_identical(struct script_client *client, const struct charge *charges,
                                   size_t n_charges, size_t n_requests, struct identical *identical);
 
-/* Send settlements at @now_us, and read that they were made. */
+/* Send settlements at @now_us, and read that they were made; how many were to renew a slot that is
+ * not there. */
 void script_client_send_settlements(struct script_client *client,
                                     const struct settlement *settlements, size_t n,
                                     uint64_t now_us);
-void script_client_read_settled(struct script_client *client);
+size_t script_client_read_settled(struct script_client *client);
 
 #endif /* SLUICE_TESTS_SUPPORT_SCRIPT_CLIENT_H */

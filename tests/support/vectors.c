@@ -104,6 +104,8 @@ static bool play_settlement(const struct reading *reading, const char *line,
         settlement.charged_at_us = reading->start_us + (uint64_t)charged_at_us;
     } else if (sscanf(line, "renew %" SCNd64 " %" SCNu64, &at_us, &settlement.slot) == 2) {
         settlement.kind = SETTLE_RENEW;
+    } else if (sscanf(line, "retake %" SCNd64 " %" SCNu64, &at_us, &settlement.slot) == 2) {
+        settlement.kind = SETTLE_RETAKE;
     } else if (sscanf(line, "release %" SCNd64 " %" SCNu64, &at_us, &settlement.slot) == 2) {
         settlement.kind = SETTLE_RELEASE;
     } else {

@@ -9,6 +9,7 @@
  *       remaining, next_after and reset_after as things stand after it
  *   settle at_us charged_at_us delta
  *   renew at_us slot
+ *   retake at_us slot
  *   release at_us slot
  */
 

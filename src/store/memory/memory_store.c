@@ -79,6 +79,7 @@ static void correct(struct memory_slot *slot, const struct settlement *settlemen
         }
         break;
     case SETTLE_RENEW:
+    case SETTLE_RETAKE:
         if (algorithm->renew != NULL) {
             algorithm->renew(slot->state, &limit->params, now, settlement->slot);
         }
@@ -102,7 +103,7 @@ static void date(struct memory_slot *slot, const struct limit *limit, const stru
 static bool needs_room(const struct settlement *settlement)
 {
     const struct limit *limit = settlement->limit;
-    if (settlement->kind == SETTLE_RENEW) {
+    if (settlement->kind == SETTLE_RENEW || settlement->kind == SETTLE_RETAKE) {
         return limit->algorithm->renew != NULL;
     }
     return settlement->kind == SETTLE_COST && settlement->delta > 0 &&
@@ -127,7 +128,7 @@ static struct memory_slot *make_room(struct memory_table *table, struct memory_s
     if (slot == NULL) {
         return memory_table_add(table, hash, &need);
     }
-    const bool is_renewal = settlement->kind == SETTLE_RENEW;
+    const bool is_renewal = limit->algorithm->renew != NULL;
     if (need.state_bytes <= memory_slot_state_bytes(slot) ||
         (is_renewal && limit->algorithm->has_slot(slot->state, settlement->slot))) {
         return slot;

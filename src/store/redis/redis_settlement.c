@@ -2,6 +2,7 @@
  *                     ─► many are ─► joins one that waits, or waits ─► sent after the reply to an
  * earlier one, or before a decision on a slot that it gives back.
  *
+ * A renewal whose slot Redis has lost ─► the slot is taken anew, if it is still held.
  * NOSCRIPT ─► EVAL, once, ahead of those that wait. A message that cannot be sent or gets no reply,
  * or that finds too many waiting, in all or of its client ─► lost, and its charges stay. When the
  * link is lost, so are all that wait. Not logged: the decision path on the same link reports the
@@ -84,12 +85,6 @@ static void count_lost(struct redis_store *store, unsigned n)
     counter_add(&store->meters->settlements_lost, n);
 }
 
-static void on_settled(struct redis_request *request, const struct redis_reply *reply)
-{
-    (void)reply;
-    discard(settlement_of(request));
-}
-
 static void refuse(struct redis_settlement *message)
 {
     count_lost(message->request.store, message->n_requests);
@@ -102,21 +97,16 @@ static void lose(struct redis_request *request)
     refuse(settlement_of(request));
 }
 
-static void on_settlement_fault(struct redis_request *request, enum redis_fault fault)
-{
-    struct redis_settlement *message = settlement_of(request);
-    const bool is_again = fault == REDIS_FAULT_NOSCRIPT && !message->was_eval;
-    message->was_eval = message->was_eval || is_again;
-    if (message->kind == REDIS_RENEWS && message->n_held == 0) {
-        discard(message); /* its slots have been given back */
-    } else if (!is_again || !send_settlement(request)) {
-        lose(request);
-    }
-}
-
 /* --- numbers of a message --- */
 
 enum { AT_KIND = -SCRIPT_NUMBER_BYTES }; /* of a settlement, from its delta */
+
+static enum settlement_kind read_kind(const struct redis_settlement *message, size_t i)
+{
+    double number;
+    script_source_unpack(message->bytes + message->delta_at[i] + AT_KIND, 1, &number);
+    return (enum settlement_kind)number;
+}
 
 static void write_kind(struct redis_settlement *message, size_t i, enum settlement_kind kind)
 {
@@ -134,6 +124,48 @@ static double read_delta(const struct redis_settlement *message, size_t i)
 static void write_delta(struct redis_settlement *message, size_t i, double delta)
 {
     script_source_pack(&delta, 1, message->bytes + message->delta_at[i]);
+}
+
+/* --- replies --- */
+
+/* Redis has renewed no slot that @reply names: it has lost them. Those that are still held are
+ * taken anew. False: there are none. */
+static bool retake(struct redis_settlement *message, const struct redis_reply *reply)
+{
+    bool is_any = false;
+    for (size_t i = SCRIPT_HEAD_INTS; i < reply->n_ints; i++) {
+        const long long number = reply->ints[i]; /* from 1 on */
+        if (number >= 1 && (unsigned long long)number <= message->n &&
+            read_kind(message, (size_t)number - 1) == SETTLE_RENEW) {
+            write_kind(message, (size_t)number - 1, SETTLE_RETAKE);
+            is_any = true;
+        }
+    }
+    message->was_eval = false;
+    if (is_any && !send_settlement(&message->request)) {
+        lose(&message->request);
+    }
+    return is_any;
+}
+
+static void on_settled(struct redis_request *request, const struct redis_reply *reply)
+{
+    struct redis_settlement *message = settlement_of(request);
+    if (LIKELY(message->kind != REDIS_RENEWS) || !retake(message, reply)) {
+        discard(message);
+    }
+}
+
+static void on_settlement_fault(struct redis_request *request, enum redis_fault fault)
+{
+    struct redis_settlement *message = settlement_of(request);
+    const bool is_again = fault == REDIS_FAULT_NOSCRIPT && !message->was_eval;
+    message->was_eval = message->was_eval || is_again;
+    if (message->kind == REDIS_RENEWS && message->n_held == 0) {
+        discard(message); /* its slots have been given back */
+    } else if (!is_again || !send_settlement(request)) {
+        lose(request);
+    }
 }
 
 /* --- joining --- */
@@ -277,6 +309,7 @@ static struct redis_settlement_list *list_for(struct redis_settlement_queue *que
     case SETTLE_COST:
         return &queue->lists[REDIS_CORRECTS];
     case SETTLE_RENEW:
+    case SETTLE_RETAKE:
         return &queue->lists[REDIS_RENEWS];
     case SETTLE_RELEASE:
         break;
@@ -497,7 +530,7 @@ void redis_renewals_end(struct redis_store *store, const struct settlement *sett
 /* What @n settlements of a request do together. */
 static enum redis_settlement_kind kind_of(const struct settlement *settlements, size_t n)
 {
-    size_t n_of[SETTLE_RENEW + 1] = {0};
+    size_t n_of[SETTLE_RETAKE + 1] = {0};
     for (size_t i = 0; i < n; i++) {
         n_of[settlements[i].kind]++;
     }
