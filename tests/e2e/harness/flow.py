@@ -87,6 +87,7 @@ class Flow:
         self.answers = []
         self.failures = []
         self.lines = {}  # of the access logs, by id
+        self.failures_told = set()  # there
         self._tails = [log.Tail(proxy.folder / "stdout") for proxy in proxies]
         self._is_over = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(i,)) for i in range(n_clients)]
@@ -136,19 +137,27 @@ class Flow:
         for tail in self._tails:
             for line in tail.read():
                 self.lines[line["id"]] = line
+                self.failures_told.add(line.get("failure"))
 
     def await_everyone(self, condition, since, within, among=None):
         """Until each client, or each `among` them, had an answer, asked `since` then, whose line meets
         the condition."""
         met = set()
         wanted = set(range(self.n_clients) if among is None else among)
+        n_seen = 0
+        rest = []  # answers without a line so far
 
         def look():
+            nonlocal n_seen, rest
             assert not self.failures, self.failures[:3]
             self._read_logs()
-            for answer in list(self.answers):
-                if answer.asked_at >= since and answer.id in self.lines and \
-                        condition(self.lines[answer.id]):
+            come = self.answers[n_seen:]
+            n_seen += len(come)
+            answers, rest = rest + [answer for answer in come if answer.asked_at >= since], []
+            for answer in answers:
+                if answer.id not in self.lines:
+                    rest.append(answer)
+                elif condition(self.lines[answer.id]):
                     met.add(answer.client)
             return met >= wanted
 
@@ -161,8 +170,7 @@ class Flow:
 
     def await_fault(self, name):
         """Until some answer tells of it."""
-        until(lambda: self._read_logs() or
-              any(line.get("failure") == name for line in list(self.lines.values())), name)
+        until(lambda: self._read_logs() or name in self.failures_told, name)
 
     def await_sharing(self, within=SHARING_RESUMES_WITHIN_S + STALL_S):
         """Until each client had an answer by Redis, from now on."""
