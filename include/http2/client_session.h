@@ -56,6 +56,10 @@ MUST_USE bool http2_session_open(struct http2_session *session, struct http2_str
  * not used any more. The stream stays open. */
 void http2_stream_stop_sending(struct http2_stream *stream);
 
+/* As http2_stream_release(), of a request whose head was packed, but the peer is not told: it may
+ * send the rest of the window, which is dropped. */
+void http2_stream_drop(struct http2_stream *stream);
+
 /* What the peer has said of the end of the connection. */
 enum http2_goaway {
     HTTP2_GOAWAY_NONE,

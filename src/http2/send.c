@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/limits.h"
+#include "http2/client_session.h"
 #include "http2/session_inner.h"
 #include "http2/windows.h"
 
@@ -269,6 +270,15 @@ void http2_stream_release(struct http2_stream *stream)
         session_begin_stream(session, stream->id);
         session_reset_stream(session, stream->id, NGHTTP2_CANCEL);
     }
+}
+
+void http2_stream_drop(struct http2_stream *stream)
+{
+    assert(stream->session->is_client && stream->is_opened);
+    if (!stream->is_closed) {
+        (void)session_close_stream(stream, FATE_IGNORED);
+    }
+    forget(stream->session, stream);
 }
 
 void http2_stream_refuse(struct http2_stream *stream)

@@ -118,6 +118,59 @@ def test_without_max_streams_a_request_that_is_left_ends_no_connection(start, se
 
 # --- servers that end a connection for what is reset on it ---
 
+def count_as_tomcat(server):
+    counts = {}
+
+    def count(peer, units):
+        counts[peer] = counts.get(peer, -100 + 3 * 10) + units
+        if counts[peer] > 0:
+            end_with(peer, "ENHANCE_YOUR_CALM")
+
+    server.on_head = lambda peer, _request: count(peer, -20)
+    server.on_reset = lambda peer, _frame: count(peer, 50)
+
+
+@pytest.mark.parametrize("n_others, n_left", [(1, 4), (1, 15), (6, 10), (13, 3)])
+def test_requests_that_are_left_at_once_end_none_of_others(start, server, connect, n_others, n_left):
+    """Only some of them are reset. The answers to the others are dropped."""
+    count_as_tomcat(server)
+    proxy = start(policy(server))
+    client, other = connect(proxy), connect(proxy)
+    streams = [work(server, other, i)[0] for i in range(20, 20 + n_others)]
+    shared = server.last.peer
+    left = leave_at_once(server, client, n_left)
+    assert {request.peer for request in left} == {shared}
+    until(lambda: left[0].reset, "the first to be reset")
+    assert connection_of(server, client) == 2
+    shared.await_read()
+    for request in left:
+        if request.reset is None:
+            shared.head(request.stream)
+            for _ in range(5):
+                shared.data(request.stream, b"x" * 13000)
+    for stream in streams:
+        shared.answer(stream, b"y" * 49152)
+        assert len(other.answer(stream).body) == 49152
+    until(lambda: shared.is_closed, "the first connection to be closed")
+    assert shared.goaway == "NO_ERROR"
+
+
+def test_who_leaves_more_at_once_than_the_server_is_told_has_connections_of_its_own(start, server, connect):
+    proxy = start(policy(server))
+    client, other = connect(proxy), connect(proxy)
+    work(server, other)
+    leave_at_once(server, client, 6)
+    assert connection_of(server, other) == 2
+    assert work(server, client, LEAVER)[1].peer.number == 3
+
+
+def test_all_requests_are_reset_that_are_left_where_nobody_elses_are(start, server, connect):
+    proxy = start(policy(server))
+    client = connect(proxy)
+    work(server, client, LEAVER)
+    left = leave_at_once(server, client, 14)
+    until(lambda: all(request.reset == "CANCEL" for request in left), "all to be reset")
+
 def end_with(peer, code):
     if code is not None:
         peer.send(GoAwayFrame(0, last_stream_id=2**31 - 1, error_code=NAMES.index(code)))

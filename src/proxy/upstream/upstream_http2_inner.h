@@ -92,6 +92,7 @@ struct upstream_http2 {
     struct address owner;    /* of these; as address_of_client() gives it */
     struct address left_by;  /* whose stream the proxy has reset last */
     uint64_t left_us;        /* monotonic: when; 0: none so far */
+    uint32_t n_resets;       /* how many of them */
     size_t n_held;           /* streams whose answer is held back */
     bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */
     bool is_full;            /* no stream is taken any more: see upstream_sharing.c */
@@ -148,9 +149,10 @@ void upstream_http2_on_left(struct upstream_http2 *http2);
 void upstream_sharing_init(struct upstream_http2 *http2);
 void upstream_sharing_close(struct upstream_http2 *http2);
 
-/* What the client of @stream has not taken has become more or less; or @stream is about to end. */
+/* What the client of @stream has not taken has become more or less. */
 void upstream_sharing_on_taken(struct upstream_stream *stream);
-void upstream_sharing_on_left(struct upstream_stream *stream);
+/* @stream ends: leave its session, by a reset if the server has to know. */
+void upstream_sharing_leave(struct upstream_stream *stream);
 /* The server has ended the connection, whose streams are not told yet. */
 void upstream_sharing_on_end(struct upstream_http2 *http2);
 /* The proxy ends it because the server broke a rule, for @cause. NULL: that is not known. */

@@ -12,7 +12,9 @@
  * more of anybody, and the clients whose answers are still held back then are remembered too.
  *
  * A client leaves requests that its server works on all the same. Where the policy has a
- * max_streams the connection takes no more of anybody either, and ends with its last answer. */
+ * max_streams the connection takes no more of anybody either, and ends with its last answer. Of
+ * requests that are left there the server is told a few, since it would end the connection for
+ * many, which harms others. Answers to the rest are dropped, a window of each at most. */
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -38,6 +40,10 @@ enum {
     /* Node does not count the rest of a cut answer as gone before the connection ends. So for this
      * time after a server has had a full one, a cut answer ends its connection, as by HTTP/1.1. */
     FULL_FOR_US = 300 * 1000 * 1000,
+
+    /* Of a connection, for each reset beyond the first. Tomcat's count begins at -100, and ends the
+     * connection above 0: 10 for each of our three SETTINGS, 50 for a reset, -20 for a request. */
+    REQUESTS_PER_RESET = 4,
 };
 
 static struct upstream_group *group_of(const struct upstream_http2 *http2)
@@ -197,24 +203,62 @@ static bool is_reset_here(const struct upstream_stream *stream)
            !(stream->is_whole && stream->stream.is_closed);
 }
 
-void upstream_sharing_on_left(struct upstream_stream *stream)
+/* Whether streams of others than @client are under way. */
+static bool has_others(const struct upstream_http2 *http2, const struct address *client)
+{
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        if (!address_equals(&upstream_stream_at(node)->client, client)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the server, which works on, is told of one more stream that is left. */
+static bool may_reset(const struct upstream_stream *stream)
+{
+    const struct upstream_http2 *http2 = upstream_http2_of(stream);
+    const uint32_t n_requests = (uint32_t)stream->stream.id / 2; /* before it */
+    return http2->n_resets <= n_requests / REQUESTS_PER_RESET ||
+           !has_others(http2, &stream->client);
+}
+
+/* @stream is about to end. False: its server is not to know. */
+static bool note_left(struct upstream_stream *stream)
 {
     struct upstream_http2 *http2 = upstream_http2_of(stream);
+    const struct upstream_server *server = http2->connection->server;
+    const bool is_reset = is_reset_here(stream);
+    http2->has_carried = true;
+    if (works_on(server) ? is_reset : is_cut(stream) && may_be_full(server)) {
+        retire(http2);
+    }
+    if (is_reset && works_on(server) && !may_reset(stream)) {
+        note_suspect(stream);
+        return false;
+    }
+    if (is_reset) {
+        http2->left_by = stream->client;
+        http2->left_us = clock_monotonic_us();
+        http2->n_resets++;
+    }
+    return true;
+}
+
+void upstream_sharing_leave(struct upstream_stream *stream)
+{
     if (stream->held_since_us != 0) {
         end_hold(stream);
     }
-    if (stream->stream.session == NULL || http2_stream_is_too_much(&stream->stream)) {
+    if (stream->stream.session == NULL) {
         return;
     }
-    http2->has_carried = true;
-    const struct upstream_server *server = http2->connection->server;
-    if (works_on(server) ? is_reset_here(stream) : is_cut(stream) && may_be_full(server)) {
-        retire(http2);
+    if (http2_stream_is_too_much(&stream->stream) || note_left(stream)) {
+        http2_stream_release(&stream->stream);
+    } else {
+        http2_stream_drop(&stream->stream);
     }
-    if (is_reset_here(stream)) {
-        http2->left_by = stream->client;
-        http2->left_us = clock_monotonic_us();
-    }
+    upstream_http2_wake(upstream_http2_of(stream));
 }
 
 /* Whether the proxy has just reset a stream: servers take many resets for an attack. */
@@ -255,15 +299,9 @@ void upstream_sharing_close(struct upstream_http2 *http2)
 /* Whether streams of several clients are under way, or were when the last was left. */
 static bool has_strangers(const struct upstream_http2 *http2)
 {
-    const struct address *client = was_left(http2) ? &http2->left_by : NULL;
-    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        const struct upstream_stream *stream = upstream_stream_at(node);
-        if (client != NULL && !address_equals(client, &stream->client)) {
-            return true;
-        }
-        client = &stream->client;
-    }
-    return false;
+    return !list_is_empty(&http2->streams) &&
+           has_others(http2, was_left(http2) ? &http2->left_by
+                                             : &upstream_stream_at(http2->streams.next)->client);
 }
 
 static enum http2_goaway goaway_of(const struct upstream_http2 *http2)

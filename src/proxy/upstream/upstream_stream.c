@@ -6,7 +6,7 @@
  *
  * Failures: the server resets the stream, or the connection ends (on_lost(): the user may ask
  * another server); the answer breaks a rule (on_bad()). When the user leaves before the end of the
- * answer the stream is reset with CANCEL. */
+ * answer the stream is reset with CANCEL, or its server goes on and is not told. */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -80,14 +80,10 @@ static void close_stream(struct upstream *upstream)
     struct upstream_stream *stream = upstream_stream_of(upstream);
     struct upstream_http2 *http2 = upstream_http2_of(stream);
     assert(upstream->phase != UPSTREAM_CLOSED);
-    upstream_sharing_on_left(stream);
     if (http2->room.stream == &stream->stream) {
         http2->room.stream = NULL;
     }
-    if (stream->stream.session != NULL) {
-        http2_stream_release(&stream->stream);
-        upstream_http2_wake(http2);
-    }
+    upstream_sharing_leave(stream);
     sender_drop_head(&upstream->out);
     drop_late(stream);
     drop_heads(stream);
