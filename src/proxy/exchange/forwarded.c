@@ -296,12 +296,14 @@ static void write_forwarding_fields(const struct exchange *exchange, struct span
               text);
 }
 
-/* The value of a claim as that of a field; empty: it is missing, or no field can have it. */
+/* The value of a claim as that of a field; empty: it is missing, or no field can have it. A server
+ * drops the blanks at the ends of a value, and would read another identity than the one that
+ * counts. */
 static struct span claim_of(const struct request_view *view, uint16_t claim)
 {
     const struct span value =
-        view->claims != NULL ? span_trim(jwt_claim_text(&view->claims->claims[claim])) : SPAN("");
-    return field_is_value(value) ? value : SPAN("");
+        view->claims != NULL ? jwt_claim_text(&view->claims->claims[claim]) : SPAN("");
+    return field_is_value(value) && span_trim(value).len == value.len ? value : SPAN("");
 }
 
 /* Whether the server is not to be told when the client gives up: libraries end a call then

@@ -16,6 +16,7 @@ static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "  plain: {servers: [http://api.internal:80], host: server}\n"
                              "  six: {servers: [\"http://[2001:db8::9]:8081\"], host: server}\n"
                              "  named: {servers: [http://127.0.0.1:PORT], host: public.example}\n"
+                             "jwt: {main: {secret: 0123456789abcdef0123456789abcdef}}\n"
                              "limits: {all: {key: global, rate: 10/minute}}\n"
                              "defaults: {limits: [all]}\n"
                              "routes:\n"
@@ -24,6 +25,9 @@ static const char POLICY[] = "listen: 127.0.0.1:1\n"
                              "  request:\n"
                              "    set: {x-a: mine, X-Forwarded-Proto: https, Cookie: c=1}\n"
                              "    remove: [X-Gone, Forwarded, X-Real-IP, User-Agent]\n"
+                             "  upstream: kept\n"
+                             "- match: {path: /told}\n"
+                             "  request: {set: {X-User: {from: jwt.sub}}}\n"
                              "  upstream: kept\n"
                              "- {match: {path: /own}, upstream: own}\n"
                              "- {match: {path: /plain}, upstream: plain}\n"
@@ -47,19 +51,26 @@ static void tear_down(void)
     stage_close(&stage);
 }
 
-/* What the server would get for @head from @peer. */
-static const char *forward(const char *peer, const char *head)
+/* What the server would get for @head from @peer, whose token has @claims. */
+static const char *forward_with(const char *peer, const char *head, const struct jwt_claims *claims)
 {
     struct text text = text_of(written, sizeof(written) - 1);
     fake_client_open(&client, &stage, peer);
     fake_client_send_head(&client, head);
     ck_assert_int_eq(client.exchange->state, EXCHANGE_DECIDE);
+    client.exchange->evaluation.view.claims = claims;
     const struct upstream_spec *spec = client.exchange->evaluation.route->upstream;
     client.exchange->server = &stage.worker.env.config->upstreams[spec->index]->servers[0];
     forwarded_write_request(client.exchange, &text);
     ck_assert(!text.truncated);
     written[text.len] = '\0';
     return written;
+}
+
+/* Of a request without a token. */
+static const char *forward(const char *peer, const char *head)
+{
+    return forward_with(peer, head, NULL);
 }
 
 static const struct {
@@ -306,6 +317,37 @@ START_TEST(an_id_that_is_too_long_is_replaced)
 }
 END_TEST
 
+/* Servers drop blanks at the ends, and would read another identity than the one that counts. */
+static const struct {
+    const char *sub;
+    const char *field;
+} CLAIMS[] = {
+    {"alice", "\r\nX-User: alice\r\n"},
+    {"al ice\tb", "\r\nX-User: al ice\tb\r\n"},
+    {"alice ", NULL},
+    {" alice", NULL},
+    {"alice\t", NULL},
+    {"\talice", NULL},
+    {" ", NULL},
+    {"", NULL},
+    {"al\rice", NULL},
+};
+
+START_TEST(a_claim_is_told_as_it_is_or_not_at_all)
+{
+    const struct span sub = span_of_text(CLAIMS[_i].sub);
+    const struct jwt_claim claim = {.values = &sub, .n_values = 1, .is_single = true};
+    const struct jwt_claims claims = {.claims = &claim, .n_claims = 1};
+    const char *head = "GET /told HTTP/1.1\r\nHost: a\r\nX-User: alice\r\n\r\n";
+    const char *forwarded = forward_with("192.0.2.1", head, &claims);
+    if (CLAIMS[_i].field != NULL) {
+        ck_assert_msg(strstr(forwarded, CLAIMS[_i].field) != NULL, "%s", forwarded);
+    } else {
+        ck_assert_msg(strstr(forwarded, "X-User") == NULL, "%s", forwarded);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/forwarded");
@@ -318,6 +360,7 @@ int main(void)
     tcase_add_loop_test(all, an_id_is_taken_of_trusted_proxies_alone_and_if_it_is_plain, 0,
                         ARRAY_LEN(IDS));
     tcase_add_loop_test(all, an_id_that_is_too_long_is_replaced, 0, 2);
+    tcase_add_loop_test(all, a_claim_is_told_as_it_is_or_not_at_all, 0, ARRAY_LEN(CLAIMS));
     suite_add_tcase(suite, all);
 
     SRunner *runner = srunner_create(suite);
