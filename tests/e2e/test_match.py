@@ -81,6 +81,21 @@ def test_what_servers_read_in_different_ways_avoids_no_limit(proxy, query):
     assert ask(proxy, f"/secret?{query}").status == 401, "where no route asks for it"
 
 
+FORM = ("Content-Type", "application/x-www-form-urlencoded")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_parameter_in_the_body_is_not_seen_and_max_body_keeps_it_out(start, start_upstream, method):
+    upstream = start_upstream()
+    open_policy = POLICY % upstream.address
+    closed = open_policy.replace("[/search, /secret]}", "[/search, /secret]}, max_body: 0B")
+    for policy, status in [(open_policy, 200), (closed, 413)]:
+        proxy = start(policy)
+        assert {proxy.ask(method, "/search", [FORM], b"format=csv").status for _ in range(3)} == {status}
+        assert [proxy.ask(method, f"/search{query}").status for query in ("", "?format=csv", "?format=csv")] == [200, 200, 429]
+    assert {request.body for request in upstream.requests[5:]} == {b""}
+
+
 def test_explain_names_what_does_not_match(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("listen: 127.0.0.1:0" + textwrap.dedent(POLICY % "127.0.0.1:9"))
