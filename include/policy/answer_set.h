@@ -60,6 +60,14 @@ static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status
            grpc_status == GRPC_RESOURCE_EXHAUSTED;
 }
 
+/* Whether an application may answer so in place of another status, after it has done its work: its
+ * page cannot be made (a 500, of Rails), or not as the client accepts it (406, of Express), which
+ * is the client's to choose. */
+static inline bool answer_hides_status(unsigned status)
+{
+    return status == 406 || status >= 500;
+}
+
 /* All zero is the empty set. */
 struct answer_set {
     uint64_t statuses[ANSWER_SET_WORDS]; /* one bit for each, from ANSWER_STATUS_MIN */
@@ -67,6 +75,7 @@ struct answer_set {
     bool client_left;                    /* ANSWER_CLIENT_LEFT is in the set */
     bool server_failed;                  /* ANSWER_SERVER_FAILED is in the set */
     bool is_said;                        /* the policy names answers: the set is not empty */
+    bool has_answers;                    /* it has a status below 500 */
 };
 
 static inline bool answer_bits_have(const uint64_t *bits, unsigned status)
@@ -86,6 +95,7 @@ static inline void answer_set_add(struct answer_set *set, unsigned first, unsign
         set->named[bit / 64] |= (uint64_t)(first == last) << (bit % 64);
     }
     set->is_said = true;
+    set->has_answers = set->has_answers || first < 500;
 }
 
 /* Set *end to the outcome named @name in policies. False: there is no such name. */

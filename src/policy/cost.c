@@ -85,7 +85,7 @@ bool cost_of_response(const struct cost_spec *cost, const struct head *head, boo
         return true;
     }
     if (answer_is_doubtful(head->status, grpc_head_status(head), is_cut, is_conditional) ||
-        (is_conditional && head->status == 304)) {
+        answer_hides_status(head->status) || (is_conditional && head->status == 304)) {
         *units = cost->max;
         return true;
     }

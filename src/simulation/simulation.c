@@ -272,6 +272,7 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
             .status = evaluation->status,
             .end = evaluation->reason != NULL && evaluation->status >= 500 ? ANSWER_SERVER_FAILED
                                                                            : ANSWER_WHOLE,
+            .is_unsent = true,
         };
     }
     if (future->end == ANSWER_SERVER_FAILED && future->status == 0) {

@@ -139,16 +139,38 @@ static bool is_charged(const struct limit_rule *rule, unsigned status)
 }
 
 /* A status of @rule that gives back what a request took, and that a client gets for any request: by
- * Range, If-None-Match, Accept or If-Match. 0: there is none. */
+ * Range, If-None-Match or If-Match. 0: there is none. */
 static unsigned refunded_choice(const struct limit_rule *rule)
 {
-    static const unsigned CHOICES[] = {206, 304, 406, 412, 416};
-    for (size_t i = 0; i < ARRAY_LEN(CHOICES); i++) {
-        if (answer_set_has(&rule->refund_on, CHOICES[i]) && is_charged(rule, 200)) {
-            return CHOICES[i];
+    static const unsigned BY_CLASS[] = {206, 304};
+    static const unsigned BY_NAME[] = {412, 416};
+    if (!is_charged(rule, 200)) {
+        return 0;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(BY_CLASS); i++) {
+        if (answer_set_has(&rule->refund_on, BY_CLASS[i])) {
+            return BY_CLASS[i];
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(BY_NAME); i++) {
+        if (answer_set_names(&rule->refund_on, BY_NAME[i])) {
+            return BY_NAME[i];
         }
     }
     return 0;
+}
+
+/* A status of @rule that gives back what a request took, and that may stand for another one, which
+ * @rule charges: see answer_hides_status(). 0: there is none. */
+static unsigned refunded_error(const struct limit_rule *rule)
+{
+    if (rule->charge_on.is_said && !rule->charge_on.has_answers) {
+        return 0;
+    }
+    if (answer_set_names(&rule->refund_on, 406)) {
+        return 406;
+    }
+    return answer_set_has(&rule->refund_on, 500) ? 500 : 0;
 }
 
 /* The status of a lost answer that @rule gives back. 0: there is none. */
@@ -162,6 +184,7 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
                           const struct spec_limit *spec)
 {
     const unsigned refunded = refunded_choice(rule);
+    const unsigned error = refunded_error(rule);
     const unsigned lost = refunded_loss(rule);
     if (rule->limits[0].shadow) {
         return;
@@ -174,9 +197,14 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
     } else if (refunded != 0) {
         node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
                   "a client avoids limit \"%.*s\": it gets a %u, whose charge is refunded, for "
-                  "requests of its choice, by Range, If-None-Match, If-Match or Accept; the server "
-                  "has worked for it",
+                  "requests of its choice, by Range, If-None-Match or If-Match; the server has "
+                  "worked for it",
                   SPAN_ARGS(rule->name), refunded);
+    } else if (error != 0) {
+        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
+                  "a client avoids limit \"%.*s\": many applications answer %u when their work is "
+                  "done, to an Accept that asks for what they cannot write; its charge is refunded",
+                  SPAN_ARGS(rule->name), error);
     }
     if (lost != 0) {
         node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,

@@ -36,10 +36,18 @@ static bool is_lost(const struct outcome *outcome)
 static bool is_refunded(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const struct answer_set *set = &rule->refund_on;
-    if (is_lost(outcome) && outcome->end != ANSWER_CLIENT_LEFT) {
+    if ((is_lost(outcome) || outcome->status == 406) && outcome->end != ANSWER_CLIENT_LEFT) {
         return answer_set_names(set, outcome->status);
     }
     return set->is_said && is_in(set, outcome);
+}
+
+/* Whether the answer may stand for one that @rule charges: the server has worked, or the client
+ * learns of it that its password was wrong. */
+static bool may_hide_status(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    return rule->charge_on.has_answers && !outcome->is_unsent &&
+           answer_hides_status(outcome->status);
 }
 
 /* What a client sent to a server is counted though the client left, or the server did not answer:
@@ -52,7 +60,8 @@ static bool is_counted(const struct limit_rule *rule, const struct outcome *outc
     const bool is_evicted =
         outcome->end == ANSWER_EVICTED && outcome->status == 0 && !outcome->is_unsent;
     return !rule->charge_on.is_said || has_left || is_unanswered || is_evicted ||
-           outcome->end == ANSWER_REFUSED || is_lost(outcome) || is_in(&rule->charge_on, outcome);
+           outcome->end == ANSWER_REFUSED || is_lost(outcome) || may_hide_status(rule, outcome) ||
+           is_in(&rule->charge_on, outcome);
 }
 
 /* Unlike a charge, which a client that left pays whatever the answer was. */

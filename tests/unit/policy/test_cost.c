@@ -143,7 +143,22 @@ START_TEST(the_error_of_a_gateway_that_does_not_say_it_costs_the_most)
     response_status = 503;
     ck_assert(settle(0, "", &units));
     ck_assert_uint_eq(units, 1000);
-    response_status = 500;
+}
+END_TEST
+
+START_TEST(an_error_of_the_application_that_does_not_say_it_costs_the_most)
+{
+    static const uint16_t STATUSES[] = {406, 500, 501, 507};
+    for (size_t i = 0; i < ARRAY_LEN(STATUSES); i++) {
+        uint32_t units = 77;
+        response_status = STATUSES[i];
+        ck_assert(settle(0, "", &units));
+        ck_assert_uint_eq(units, 1000);
+        ck_assert(settle(1, "5", &units));
+        ck_assert_uint_eq(units, 5);
+    }
+    response_status = 404;
+    uint32_t units = 77;
     ck_assert(!settle(0, "", &units));
 }
 END_TEST
@@ -221,6 +236,7 @@ int main(void)
     tcase_add_test(tcase, a_response_says_what_its_request_cost);
     tcase_add_test(tcase, a_response_that_does_not_say_it_leaves_the_estimate);
     tcase_add_test(tcase, the_error_of_a_gateway_that_does_not_say_it_costs_the_most);
+    tcase_add_test(tcase, an_error_of_the_application_that_does_not_say_it_costs_the_most);
     tcase_add_test(tcase, a_refusal_of_the_body_costs_the_most);
     tcase_add_test(tcase, an_answer_to_a_condition_costs_the_most);
     tcase_add_test(tcase, the_error_of_a_gateway_of_grpc_costs_the_most);

@@ -61,14 +61,16 @@ static const struct {
     /* clang-format off */
     {200, ANSWER_WHOLE,         {10,  0, 10,  0,  0, 10, 10}},
     {401, ANSWER_WHOLE,         { 0,  0, 10,  0,  0,  0, 10}},
-    {500, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
-    {502, ANSWER_WHOLE,         {10, 10, 10,  0,  0, 10, 10}},
+    {404, ANSWER_WHOLE,         {10,  0, 10,  0,  0, 10, 10}},
+    {406, ANSWER_WHOLE,         { 0,  0,  0,  0,  0,  0, 10}},
+    {500, ANSWER_WHOLE,         { 0, 10,  0,  0,  0,  0, 10}},
+    {502, ANSWER_WHOLE,         { 0, 10,  0,  0,  0,  0, 10}},
     {0,   ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
     {200, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
     {401, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
     {500, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
     {400, ANSWER_CLIENT_LEFT,   { 0,  0,  0,  0, 10, 10,  0}},
-    {502, ANSWER_SERVER_FAILED, {10, 10, 10, 10,  0, 10, 10}},
+    {500, ANSWER_SERVER_FAILED, { 0, 10,  0, 10,  0,  0, 10}},
     {200, ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
     {401, ANSWER_SERVER_FAILED, { 0,  0, 10, 10,  0,  0, 10}},
     {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
@@ -77,7 +79,7 @@ static const struct {
     {0,   ANSWER_EVICTED,       { 0,  0,  0,  0,  0,  0,  0}},
     {200, ANSWER_EVICTED,       {10,  0, 10,  0,  0, 10, 10}},
     {401, ANSWER_EVICTED,       { 0,  0, 10,  0,  0,  0, 10}},
-    {500, ANSWER_EVICTED,       {10, 10, 10,  0,  0, 10, 10}},
+    {500, ANSWER_EVICTED,       { 0, 10,  0,  0,  0,  0, 10}},
     /* clang-format on */
 };
 
@@ -109,6 +111,30 @@ START_TEST(what_no_server_was_sent_counts_only_where_client_left_is_listed)
     rules[0].charge_on.client_left = true;
     settlement_make(&admission, &outcome, &store);
     ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(an_error_of_sluice_hides_no_refusal)
+{
+    const struct outcome outcome = {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true};
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 401, 401);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
+START_TEST(an_error_in_place_of_a_refusal_is_given_back_where_refund_on_has_its_class)
+{
+    const struct outcome outcome = {.status = 500, .end = ANSWER_WHOLE};
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 401, 401);
+    rules[0].refund_on.is_said = true;
+    answer_set_add(&rules[0].refund_on, 500, 599);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
 }
 END_TEST
 
@@ -579,6 +605,9 @@ static Suite *settlement_suite(void)
     tcase_add_checked_fixture(make, set_up, NULL);
     tcase_add_test(make, what_was_evicted_before_a_server_was_sent_it_is_given_back_by_charge_on);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
+    tcase_add_test(make, an_error_of_sluice_hides_no_refusal);
+    tcase_add_test(
+        make, an_error_in_place_of_a_refusal_is_given_back_where_refund_on_has_its_class);
     tcase_add_test(
         make,
         what_a_server_was_sent_and_does_not_answer_is_given_back_only_where_refund_on_says_so);
