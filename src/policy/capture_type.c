@@ -1,3 +1,4 @@
+#include "base/compiler.h"
 #include "policy/pattern.h"
 
 enum {
@@ -56,6 +57,18 @@ static unsigned char next_octet(struct span *rest)
     return (unsigned char)octet;
 }
 
+/* Skip @octets at the start of *rest; false: others are there. */
+static bool skip_octets(struct span *rest, const char *octets)
+{
+    while (*octets != '\0') {
+        if (rest->len == 0 || next_octet(rest) != (unsigned char)*octets) {
+            return false;
+        }
+        octets++;
+    }
+    return true;
+}
+
 /* --- numbers --- */
 
 static bool is_plain_int(struct span found)
@@ -83,10 +96,38 @@ static bool is_of_blank(unsigned char c)
     return c <= ' ' || is_lead || (c >= 0x80 && c < 0xc0);
 }
 
+/* Whether @found is blanks alone, which Number() takes for 0. */
+static bool is_blank(struct span found)
+{
+    static const char *const WIDE[] = {
+        "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82",
+        "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87",
+        "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a", "\xe2\x80\xa8", "\xe2\x80\xa9",
+        "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80", "\xef\xbb\xbf"};
+    while (found.len > 0) {
+        const struct span rest = found;
+        if (next_octet(&found) <= ' ') {
+            continue;
+        }
+        bool is_wide = false;
+        for (size_t i = 0; i < ARRAY_LEN(WIDE) && !is_wide; i++) {
+            found = rest;
+            is_wide = skip_octets(&found, WIDE[i]);
+        }
+        if (!is_wide) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* parseInt() and casts read the digits at the start, behind signs and blanks of any script; int()
  * reads digits of any script, and Java's decode() hexadecimal ones behind "#". */
 static bool may_be_int(struct span found)
 {
+    if (is_blank(found)) {
+        return true;
+    }
     bool is_at_start = true;
     bool is_hash = false;
     bool is_wide = false;

@@ -72,6 +72,9 @@ static const struct {
     {"/{x:int}", "/5abc", true},
     {"/{x:int}", "/.5", true},
     {"/{x:int}", "/%D9%A5", true},
+    {"/{x:int}", "/%20", true}, /* 0 to Number() */
+    {"/{x:int}", "/%20%C2%A0%E3%80%80", true},
+    {"/{x:int}", "/%E3%81%82", false}, /* a letter of the same lead */
     {"/{x:int}", "/%EF%BC%95", true},
     {"/{x:int}", "/me", false},
     {"/{x:int}", "/x5", false},

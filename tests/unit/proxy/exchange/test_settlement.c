@@ -606,8 +606,8 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, what_was_evicted_before_a_server_was_sent_it_is_given_back_by_charge_on);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
     tcase_add_test(make, an_error_of_sluice_hides_no_refusal);
-    tcase_add_test(
-        make, an_error_in_place_of_a_refusal_is_given_back_where_refund_on_has_its_class);
+    tcase_add_test(make,
+                   an_error_in_place_of_a_refusal_is_given_back_where_refund_on_has_its_class);
     tcase_add_test(
         make,
         what_a_server_was_sent_and_does_not_answer_is_given_back_only_where_refund_on_says_so);
