@@ -97,10 +97,16 @@ def _machine(tmp_path):
     return tmp_path
 
 
+def _heed_hangups():
+    """A shell sets no trap for a signal that was ignored when it began, as nohup has it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def _without_services(machine, *command):
     return subprocess.Popen([LIB / "without-services", *command], cwd=machine, text=True, stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": f"{machine}/bin:{os.environ['PATH']}",
-                                                         "POLICY_RC_D": str(machine / "policy-rc.d")})
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_heed_hangups,
+                            env={"PATH": f"{machine}/bin:{os.environ['PATH']}",
+                                 "POLICY_RC_D": str(machine / "policy-rc.d")})
 
 
 def _calls(machine):
