@@ -465,7 +465,7 @@ def test_a_drain_ends_the_streams_in_order(start, start_upstream, connect):
 
 
 def test_a_connection_is_idle_for_a_time_and_ends_with_goaway(start, start_upstream, connect):
-    proxy = start(f"{LISTEN}timeouts: {{idle: 200ms}}\nupstream: {start_upstream().url}")
+    proxy = start(f"{LISTEN}timeouts: {{idle: 2s}}\nupstream: {start_upstream().url}")
     client = connect(proxy)
     assert client.ask().status == 200
     assert client.read_to_end() == "NO_ERROR"
@@ -634,7 +634,7 @@ def test_own_answers_that_wait_for_a_window_do_not_pile_up(start, connect):
 
 def test_a_slow_head_closes_the_connection(start, start_upstream, connect):
     from hyperframe.frame import HeadersFrame
-    proxy = start(f"{LISTEN}timeouts: {{head: 300ms}}\nupstream: {start_upstream().url}")
+    proxy = start(f"{LISTEN}timeouts: {{head: 2s}}\nupstream: {start_upstream().url}")
     client = connect(proxy)
     assert client.ask().status == 200
     client.send(HeadersFrame(3, client.encoder.encode(client.fields())))  # no END_HEADERS

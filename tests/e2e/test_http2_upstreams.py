@@ -470,7 +470,7 @@ def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_http2
             peer.answer(request.stream)
 
     server = start_http2_server(behave)
-    proxy = start(policy(server, more=", timeout: {response: 300ms}"))
+    proxy = start(policy(server, more=", timeout: {response: 2s}"))
     assert proxy.ask(path="/stall").status == 504
     until(lambda: server.requests[0].reset == "CANCEL", "the stream to be reset")
     assert proxy.ask().status == 200

@@ -176,10 +176,11 @@ def test_a_listener_that_has_ended_its_side_before_is_not_waited_with_for_long(
     until(lambda: not upstream.open_peers(), "the upstream's connection to be closed")
 
 
+@pytest.mark.takes(4)
 def test_a_listener_that_has_ended_its_side_before_gets_no_charge_back(start, start_upstream):
     upstream = start_upstream(lambda peer, _: (peer.send(CHUNKED + b"5\r\nhello\r\n"), peer.hang()))
     proxy = start(f"""
-        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: 500ms}}}}}}
+        upstreams: {{api: {{servers: "{upstream.url}", timeout: {{response: 2s}}}}}}
         limits: {{day: {{key: global, algorithm: fixed_window, rate: 2/day, refund_on: [server_failed]}}}}
         routes: [{{limits: [day], upstream: api}}]
         """)

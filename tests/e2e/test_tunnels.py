@@ -121,6 +121,7 @@ NOT_ASKED = {
 }
 
 
+@pytest.mark.takes(2)
 @pytest.mark.parametrize("fields, switched", NOT_ASKED.values(), ids=NOT_ASKED.keys())
 def test_rule_65_a_101_that_was_not_asked_for_is_502(start, start_upstream, fields, switched):
     def behave(peer, _):
@@ -128,7 +129,7 @@ def test_rule_65_a_101_that_was_not_asked_for_is_502(start, start_upstream, fiel
         peer.hang()
 
     upstream = start_upstream(behave)
-    proxy = start(policy(upstream, upstream_rest=", timeout: {response: 1s}"))
+    proxy = start(policy(upstream, upstream_rest=", timeout: {response: 2s}"))
     client = proxy.send(message.request("GET", "/", fields) + b"\x81\x05early")
     assert client.read().status == 502
     assert slots_taken(proxy) == 1, "the server may work on"
