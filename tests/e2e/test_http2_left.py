@@ -109,11 +109,19 @@ def test_a_request_that_the_server_resets_ends_no_connection(start, start_http2_
 
 
 @pytest.mark.parametrize("more", ["", ", max_streams: 100"])
-def test_without_max_streams_a_request_that_is_left_ends_no_connection(start, server, connect, more):
-    """Most servers end its handler."""
+def test_without_max_streams_a_connection_takes_64_requests_that_are_left(start, server, connect, more):
+    """Most servers end their handlers, but Netty a connection of which 200 are reset within 30 s."""
     proxy = start(policy(server, more))
-    leave(server, connect(proxy), 110)
-    assert connection_of(server, connect(proxy)) == 1
+    client, other = connect(proxy), connect(proxy)
+    stream, request = work(server, other)
+    assert {left.peer.number for left in leave(server, client, 63)} == {1}
+    assert connection_of(server, other) == 1
+    assert leave(server, client)[0].peer.number == 1
+    assert connection_of(server, other) == 2
+    assert {left.peer.number for left in leave(server, client, 64)} == {2}
+    assert connection_of(server, other) == 3
+    request.peer.answer(request.stream, b"the last")
+    assert other.answer(stream).body == b"the last"
 
 
 # --- servers that end a connection for what is reset on it ---

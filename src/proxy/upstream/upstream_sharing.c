@@ -14,7 +14,8 @@
  * A client leaves requests that its server works on all the same. Where the policy has a
  * max_streams the connection takes no more of anybody either, and ends with its last answer. Of
  * requests that are left there the server is told a few, since it would end the connection for
- * many, which harms others. Answers to the rest are dropped, a window of each at most. */
+ * many, which harms others. Answers to the rest are dropped, a window of each at most. A server
+ * that does not work on is told of all, but a connection takes a number of resets only. */
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -44,6 +45,10 @@ enum {
     /* Of a connection, for each reset beyond the first. Tomcat's count begins at -100, and ends the
      * connection above 0: 10 for each of our three SETTINGS, 50 for a reset, -20 for a request. */
     REQUESTS_PER_RESET = 4,
+
+    /* After these a connection takes no more requests. With the resets of as many as are under way
+     * then it stays below 200, for which Netty ends it if they come within 30 s. */
+    RESETS_MAX = 64,
 };
 
 static struct upstream_group *group_of(const struct upstream_http2 *http2)
@@ -230,7 +235,8 @@ static bool note_left(struct upstream_stream *stream)
     const struct upstream_server *server = http2->connection->server;
     const bool is_reset = is_reset_here(stream);
     http2->has_carried = true;
-    if (works_on(server) ? is_reset : is_cut(stream) && may_be_full(server)) {
+    if ((is_reset && (works_on(server) || http2->n_resets + 1 >= RESETS_MAX)) ||
+        (is_cut(stream) && may_be_full(server))) {
         retire(http2);
     }
     if (is_reset && works_on(server) && !may_reset(stream)) {
