@@ -18,7 +18,7 @@
 #include "proxy/settlement.h"
 #include "simulation/inflight_heap.h"
 
-enum { RENEWALS_PER_LEASE = 3 }; /* as the proxy does */
+enum { RENEWALS_PER_LEASE = 3 }; /* the proxy renews no later */
 
 struct simulation {
     struct simulation_options options;
