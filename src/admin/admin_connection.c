@@ -686,6 +686,7 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
     connection->admin_listener = admin_listener;
     connection->peer = *peer;
     connection->known_by = ACCESS_BY_NOTHING;
+    connection->began_us = clock_monotonic_us();
     connection->in_start = 0;
     connection->in_end = 0;
     connection->minor = 1;

@@ -44,7 +44,7 @@ struct admin_connection {
     struct timer timer;
     struct loop_task answered; /* continues after the resource's answer, outside its call stack */
     enum connection_state state;
-    uint64_t state_began_us; /* of the monotonic clock */
+    uint64_t began_us, state_began_us; /* of the monotonic clock */
 
     char in[IN_BYTES];
     size_t in_start; /* of the unused bytes */

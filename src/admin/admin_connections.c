@@ -8,9 +8,14 @@
  * if another connection waits for a slot. */
 #define UNDISTURBED_US (UINT64_C(2) * 1000 * 1000)
 
+/* Of connections that were let in without a token, so many of one client are as good as others: a
+ * program that asks in a loop keeps no operator of the same machine out. */
+enum { WITHOUT_TOKEN_MAX = ADMIN_CONNECTIONS_MAX / 4 };
+
 /* Which connections give way to a new one, the first to go first. */
 enum rank {
-    RANK_STRANGER,   /* no request of it was let in yet, other than for a file of the page */
+    RANK_STRANGER,   /* no request of it was let in yet, other than for a file of the page; or
+                      * without a token, and its client has more than WITHOUT_TOKEN_MAX of these */
     RANK_IDLE,       /* waits for the rest of a request, or for the next */
     RANK_SLOW,       /* reads its answer slowly */
     RANK_SLOW_TOKEN, /* has shown a token, and reads its answer or sends a body slowly */
@@ -22,10 +27,21 @@ static bool has_shown_token(const struct admin_connection *connection)
     return connection->known_by == ACCESS_BY_TOKEN || connection->known_by == ACCESS_BY_READ_TOKEN;
 }
 
-static enum rank rank_of(const struct admin_connection *connection, uint64_t now_us)
+/* Whether a request is worked on that may change something. */
+static bool may_be_changing(const struct admin_connection *connection)
+{
+    return connection->known_by == ACCESS_BY_SOCKET &&
+           (connection->state == STATE_HANDLE || connection->state == STATE_RECEIVE);
+}
+
+static enum rank rank_of(const struct admin_connection *connection, bool is_one_of_many,
+                         uint64_t now_us)
 {
     const bool has_token = has_shown_token(connection);
     if (connection->known_by == ACCESS_BY_NOTHING) {
+        return RANK_STRANGER;
+    }
+    if (is_one_of_many && connection->state != STATE_STREAM && !may_be_changing(connection)) {
         return RANK_STRANGER;
     }
     switch (connection->state) {
@@ -60,36 +76,73 @@ static bool is_same_client(const struct access_peer *one, const struct access_pe
     return one->uid == other->uid && address_equals(&one_client, &other_client);
 }
 
-/* How many strangers the client of @peer has. */
-static size_t count_strangers(const struct admin_listener *admin_listener,
-                              const struct access_peer *peer)
+/* A program of this machine has all addresses of 127.0.0.0/8. */
+static bool is_same_machine(const struct access_peer *one, const struct access_peer *other)
 {
-    size_t n = 0;
-    for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
-         node = node->next) {
-        const struct admin_connection *connection =
-            CONTAINER_OF(node, struct admin_connection, node);
-        n += connection->known_by == ACCESS_BY_NOTHING && is_same_client(&connection->peer, peer);
+    return is_same_client(one, other) || (!one->is_unix && address_is_loopback(&one->address) &&
+                                          !other->is_unix && address_is_loopback(&other->address));
+}
+
+/* The connections without a token that are like one of them, and the new one. */
+struct company {
+    size_t n_let_in;     /* of its machine or user, without the new one */
+    size_t n_of_machine; /* or of its user */
+    size_t n_of_client;  /* of its address */
+};
+
+/* That of @connection, which has shown no token, with a new connection of @peer. */
+static struct company company_of(const struct admin_connection *connection,
+                                 const struct access_peer *peer)
+{
+    struct list *all = &connection->admin_listener->connections;
+    struct company company = {
+        .n_of_machine = is_same_machine(&connection->peer, peer),
+        .n_of_client = is_same_client(&connection->peer, peer),
+    };
+    for (struct list *node = all->next; node != all; node = node->next) {
+        const struct admin_connection *other = CONTAINER_OF(node, struct admin_connection, node);
+        if (!has_shown_token(other) && is_same_machine(&other->peer, &connection->peer)) {
+            company.n_of_machine++;
+            company.n_let_in += other->known_by != ACCESS_BY_NOTHING;
+            company.n_of_client += is_same_client(&other->peer, &connection->peer);
+        }
     }
-    return n;
+    return company;
 }
 
 /* A candidate to give way. */
 struct candidate {
     struct admin_connection *connection; /* NULL: none */
     enum rank rank;
-    size_t n_strangers; /* of its client, with the new connection; 0 unless it is one */
+    size_t n_like_it; /* with RANK_STRANGER: of its address, or machine where there are many */
 };
 
+static struct candidate candidate_of(struct admin_connection *connection,
+                                     const struct access_peer *peer, uint64_t now_us)
+{
+    if (has_shown_token(connection)) {
+        return (struct candidate){connection, rank_of(connection, false, now_us), 0};
+    }
+    const struct company company = company_of(connection, peer);
+    const bool is_known = connection->known_by != ACCESS_BY_NOTHING;
+    const enum rank rank =
+        rank_of(connection, is_known && company.n_let_in > WITHOUT_TOKEN_MAX, now_us);
+    const size_t n = is_known ? company.n_of_machine : company.n_of_client;
+    return (struct candidate){connection, rank, rank == RANK_STRANGER ? n : 0};
+}
+
+/* Of strangers the oldest goes: one that has just come may be about to show a token. */
 static bool goes_before(const struct candidate *one, const struct candidate *other)
 {
     if (one->rank != other->rank) {
         return one->rank < other->rank;
     }
-    if (one->n_strangers != other->n_strangers) {
-        return one->n_strangers > other->n_strangers;
+    if (one->n_like_it != other->n_like_it) {
+        return one->n_like_it > other->n_like_it;
     }
-    return one->connection->state_began_us < other->connection->state_began_us;
+    return one->rank == RANK_STRANGER
+               ? one->connection->began_us < other->connection->began_us
+               : one->connection->state_began_us < other->connection->state_began_us;
 }
 
 bool admin_connections_have_request(const struct admin_listener *admin_listener,
@@ -114,11 +167,7 @@ bool admin_connection_make_place(struct admin_listener *admin_listener,
     for (struct list *node = admin_listener->connections.next; node != &admin_listener->connections;
          node = node->next) {
         struct admin_connection *connection = CONTAINER_OF(node, struct admin_connection, node);
-        struct candidate next = {.connection = connection, .rank = rank_of(connection, now_us)};
-        if (next.rank == RANK_STRANGER) {
-            next.n_strangers = count_strangers(admin_listener, &connection->peer) +
-                               is_same_client(&connection->peer, peer);
-        }
+        const struct candidate next = candidate_of(connection, peer, now_us);
         if (next.rank != RANK_NONE && goes_before(&next, &first)) {
             first = next;
         }

@@ -106,6 +106,50 @@ def test_an_operator_who_was_let_in_stays_in_a_flood(start, request_sent, source
                 client.close()
 
 
+def test_a_few_connections_that_need_no_token_stay_in_a_flood_of_strangers(start):
+    place = open_at(start)
+    with Client(place) as one, Client(place) as other:
+        for client in (one, other):
+            assert client.ask("GET", "/v1/routes", host="localhost").status == 200
+        clients = flood(place, b"")
+        try:
+            assert all(client.ask("GET", "/v1/routes", host="localhost").status == 200 for client in (one, other))
+        finally:
+            for client in clients:
+                client.close()
+
+
+ALIVE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def ask_from(place, n, n_sources, request=ALIVE, n_read=1):
+    """Connections of this machine that have asked for what needs no token."""
+    clients = []
+    for i in range(n):
+        clients.append(Client(place, f"127.0.0.{1 + i % n_sources}"))
+        clients[-1].send(request)
+        if n_read > 0:
+            assert clients[-1].read().status == 200
+    return clients
+
+
+@pytest.mark.parametrize("n_sources, request_sent, n_read", [
+    pytest.param(1, ALIVE, 1, id="healthz"), pytest.param(2 * PLACES, ALIVE, 1, id="healthz, many addresses"),
+    pytest.param(1, READING * 200, 0, id="metrics, not read")])
+def test_a_newcomer_with_a_token_outlives_who_asks_in_a_loop_without_one(start, n_sources, request_sent, n_read):
+    place = open_at(start)
+    clients = ask_from(place, PLACES, n_sources, request_sent, n_read)
+    try:
+        with Client(place) as operator:
+            clients += ask_from(place, PLACES // 2, n_sources, request_sent, n_read)
+            assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+            clients += ask_from(place, 2 * PLACES, n_sources, request_sent, n_read)
+            assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+    finally:
+        for client in clients:
+            client.close()
+
+
 @pytest.mark.parametrize("request_sent", [
     pytest.param(b"", id="silent"), pytest.param(OF_PAGE * 200, id="page, not read")])
 def test_a_newcomer_outlives_the_flood_of_another_address(start, request_sent):
