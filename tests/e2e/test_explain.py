@@ -99,6 +99,26 @@ def test_what_a_policy_keeps_secret_is_not_told(policy_file):
         assert "s3cret" not in explain(path, "POST", url, status=0 if url != "/x" else 3)
 
 
+@pytest.mark.parametrize("peer, ignored", [
+    ("198.51.100.7", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Proto", "X-Request-ID"]), ("127.0.0.1", [])])
+def test_fields_of_a_peer_that_is_not_trusted_are_named_to_programs_too(policy_file, peer, ignored):
+    path = policy_file("""
+listen: 127.0.0.1:0
+trusted_proxies: [127.0.0.1]
+limits: {l: {key: header.x-request-id, rate: 1/s, shadow: true}}
+routes:
+  - {match: {path: /a, header: {X-Forwarded-Proto: https}}, respond: {status: 204}}
+  - {limits: [l], respond: {status: 204}}
+""")
+    names = ["X-Forwarded-For", "X-Forwarded-For", "Forwarded", "X-Forwarded-Proto", "X-Forwarded-Port",
+             "X-Request-ID", "X-Other"]
+    fields = [part for name in names for part in ("-H", f"{name}: 1.2.3.4")]
+    told = explain_json(path, "GET", "/", "--from", peer, *fields)["client"]
+    assert told["ignored"] == ignored
+    text = explain(path, "GET", "/", "--from", peer, *fields)
+    assert ("X-Forwarded-For, Forwarded, X-Forwarded-Proto, X-Request-ID are ignored" in text) == bool(ignored)
+
+
 OWN_NAME = "sluice-0123456789ab"
 
 

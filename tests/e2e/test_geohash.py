@@ -129,7 +129,7 @@ def test_explain_and_check_know_it(tmp_path):
     shown = command("explain", str(path), "GET", "http://a.test/area?lat=52.52&lon=13.405").stdout
     assert "geohash#" in shown
     warnings = command("check", str(path)).stderr
-    assert 'limit "area" counts by a value that can be another in each request' in warnings
+    assert 'with another one in each request a client always has the whole quota of limit "area"' in warnings
     path.write_text("listen: 127.0.0.1:0\n" + POLICY.replace("query.lon 5", "query.lon 12"))
     assert "geohash ends with the characters of a cell, 1 to 9" in command("check", str(path)).stderr
 

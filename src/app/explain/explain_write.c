@@ -95,7 +95,7 @@ static bool is_ignored(const struct explain_output *out, const struct field *fie
             read_fields_have(&out->explanation->policy->read_fields, field->name));
 }
 
-static void say_forwarded_ignored(struct explain_output *out)
+static void report_ignored(struct explain_output *out, json_t *ignored)
 {
     const struct given_request *given = &out->explanation->given;
     const struct head *head = &given->head;
@@ -106,6 +106,7 @@ static void say_forwarded_ignored(struct explain_output *out)
             continue;
         }
         const struct span name = field->id != FIELD_OTHER ? field_name(field->id) : field->name;
+        explain_append(out, ignored, json_of_bytes(name));
         if (n_said++ == 0) {
             explain_line(out, "", "%.*s", EXPLAIN_VALUE(name));
         } else {
@@ -211,7 +212,10 @@ static void report_client(struct explain_output *out)
         say_rest_of_walk(out);
     } else {
         explain_set(out, client, "hops", json_array());
-        say_forwarded_ignored(out);
+    }
+    json_t *ignored = explain_set(out, client, "ignored", json_array());
+    if (!walk->peer_is_trusted) {
+        report_ignored(out, ignored);
     }
     explain_set_number(out, client, "not_looked_at", walk->n_left);
 }

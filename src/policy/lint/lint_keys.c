@@ -127,11 +127,11 @@ void lint_client_chosen_keys(struct lint *lint, const struct route *route,
 {
     const struct limit_rule *rule = evadable_rule(route);
     if (rule != NULL) {
-        node_warn(
-            lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
-            "route \"%.*s\" is limited only by what clients choose: limit \"%.*s\" counts by a "
-            "value that can be another in each request; put a limit by client.ip beside it",
-            SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(rule->name));
+        node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
+                  "route \"%.*s\" is limited only by values that clients send: with another one in "
+                  "each request a client always has the whole quota of limit \"%.*s\"; add a limit "
+                  "with key client.ip to the route",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(rule->name));
     }
 }
 

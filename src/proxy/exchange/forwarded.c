@@ -132,6 +132,20 @@ static void write_element(struct span node, bool is_ipv6, struct span host, stru
     }
 }
 
+/* The value of the field @id, if it has one line alone; empty: it has not. */
+static struct span find_single(const struct head *request, enum field_id id)
+{
+    struct span value = SPAN("");
+    size_t n = 0;
+    for (size_t i = 0; i < request->n_fields; i++) {
+        if (request->fields[i].id == id) {
+            value = request->fields[i].value;
+            n++;
+        }
+    }
+    return n == 1 ? value : SPAN("");
+}
+
 /* Begin the list @id with the client, whom a trusted proxy names in the other field: it may have
  * let this one through as the client sent it. False: nothing was written, as the client is the
  * peer. */
@@ -140,7 +154,8 @@ COLD static bool begin_anew(const struct exchange *exchange, enum field_id id,
 {
     const struct head *request = &exchange->request;
     const struct address *client = &exchange->evaluation.view.client;
-    const struct field *field = head_find(request, FIELD_X_FORWARDED_HOST);
+    const struct span their_host = find_single(request, FIELD_X_FORWARDED_HOST);
+    const struct span their_proto = find_single(request, FIELD_X_FORWARDED_PROTO);
     const bool is_last = exchange->peer.family == ADDRESS_NONE;
     struct span host = is_last ? sent_host : SPAN("");
     struct span proto = is_last ? protocol_of(exchange) : SPAN("");
@@ -154,13 +169,12 @@ COLD static bool begin_anew(const struct exchange *exchange, enum field_id id,
         text_add(text, text_span(&address));
         return true;
     }
-    if (field != NULL && target_is_host(field->value)) {
-        host = field->value;
+    if (their_host.len > 0 && target_is_host(their_host)) {
+        host = their_host;
     }
-    field = head_find(request, FIELD_X_FORWARDED_PROTO);
-    if (field != NULL && (span_equals_ignore_case(field->value, SPAN("https")) ||
-                          span_equals_ignore_case(field->value, SPAN("http")))) {
-        proto = field->value;
+    if (span_equals_ignore_case(their_proto, SPAN("https")) ||
+        span_equals_ignore_case(their_proto, SPAN("http"))) {
+        proto = their_proto;
     }
     write_element(text_span(&address), client->family == ADDRESS_IPV6, host, proto, text);
     return true;
@@ -199,13 +213,21 @@ static bool begin_list(const struct exchange *exchange, enum field_id id, struct
     return is_to_follow;
 }
 
-/* A single value: the trusted proxy's, or @ours. */
-static void write_single(const struct exchange *exchange, enum field_id id, struct span ours,
+/* What the trusted proxy says, as it says it: a list stays one, and its lines are one list. Else
+ * @ours. */
+static void write_theirs(const struct exchange *exchange, enum field_id id, struct span ours,
                          struct text *text)
 {
-    const struct field *theirs =
-        exchange->evaluation.view.peer_is_trusted ? head_find(&exchange->request, id) : NULL;
-    message_write_field(text, field_name(id), theirs != NULL ? theirs->value : ours);
+    if (LIKELY(!exchange->evaluation.view.peer_is_trusted)) {
+        message_write_field(text, field_name(id), ours);
+        return;
+    }
+    text_add(text, field_name(id));
+    text_add_literal(text, ": ");
+    if (!copy_members(exchange, id, text)) {
+        text_add(text, ours);
+    }
+    text_add_literal(text, "\r\n");
 }
 
 static void write_forwarded(const struct exchange *exchange, struct span peer, struct span host,
@@ -276,10 +298,10 @@ static void write_forwarding_fields(const struct exchange *exchange, struct span
         text_add_literal(text, "\r\n");
     }
     if ((edited & BIT(X_FORWARDED_PROTO)) == 0) {
-        write_single(exchange, FIELD_X_FORWARDED_PROTO, protocol_of(exchange), text);
+        write_theirs(exchange, FIELD_X_FORWARDED_PROTO, protocol_of(exchange), text);
     }
     if ((edited & BIT(X_FORWARDED_HOST)) == 0 && host.len > 0) {
-        write_single(exchange, FIELD_X_FORWARDED_HOST, host, text);
+        write_theirs(exchange, FIELD_X_FORWARDED_HOST, host, text);
     }
     if ((edited & BIT(X_REAL_IP)) == 0) {
         write_real_ip(exchange, peer_text, text);

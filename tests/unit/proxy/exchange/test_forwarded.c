@@ -105,6 +105,21 @@ static const struct {
      "X-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\nX-Real-IP: 1.1.1.1\r\n"
      "Forwarded: for=1.1.1.1;host=\"front\";proto=https, for=10.0.0.1;host=\"a\";proto=http\r\n"
      "X-Request-ID: r1\r\nVia: 1.1 sluice-010203040506\r\n\r\n"},
+    {"several lines of a trusted peer are one list, and its schemes are not taken apart",
+     "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: front\r\n"
+     "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: \r\nX-Forwarded-Proto: http,http\r\n"
+     "X-Forwarded-Host: b\r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1, 10.0.0.1\r\n"
+     "X-Forwarded-Proto: https, http,http\r\nX-Forwarded-Host: front, b\r\nX-Real-IP: 1.1.1.1\r\n"
+     "Forwarded: for=1.1.1.1, for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
+    {"a scheme of a trusted peer that is empty is none", "10.0.0.1",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: \r\nX-Request-ID: r1\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.0.0.1\r\n"
+     "X-Forwarded-Proto: http\r\nX-Forwarded-Host: a\r\nX-Real-IP: 10.0.0.1\r\n"
+     "Forwarded: for=10.0.0.1;host=\"a\";proto=http\r\nX-Request-ID: r1\r\n"
+     "Via: 1.1 sluice-010203040506\r\n\r\n"},
     {"of a peer that names the client in X-Forwarded-For no other field names him", "10.0.0.1",
      "GET / HTTP/1.1\r\nHost: a\r\nX-Real-IP: 127.0.0.1\r\n"
      "Forwarded: for=10.9.9.9;host=evil;proto=https\r\nX-Forwarded-Host: \"evil\"\r\n"
