@@ -1,6 +1,7 @@
 """clang accepts each C file that the build knows, with the build's own warnings: the fuzz preset is built by
 it, everything else by gcc. Called with the root, the build's folder, and I/N for the I-th of N parts, from 1."""
 
+import collections
 import hashlib
 import json
 import os
@@ -21,6 +22,8 @@ ALONE = {"tests/peers/evhttp.c": ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"
 OPTIONS_WITH_A_VALUE = ("-o", "-MF", "-MT")
 OTHER_OPTIONS = ("-c", "-MD", "-MMD", "--coverage")
 OTHER_BEGINNINGS = ("-fsanitize", "-fno-sanitize")
+# So many files of the same options are checked by one process: to begin takes clang as long as a file does.
+TOGETHER = 16
 
 
 def options_of(command):
@@ -97,8 +100,7 @@ class Accepted:
 
 
 def check(clang, accepted, path, folder, options):
-    if accepted.has(path, folder, options):
-        return ""
+    """What clang says of one file that it does not accept."""
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as rule:
         result = subprocess.run([clang, "-fsyntax-only", "-MD", "-MF", rule.name, *options], cwd=folder,
                                 capture_output=True, text=True, check=False)
@@ -109,16 +111,53 @@ def check(clang, accepted, path, folder, options):
     return ""
 
 
+def accept_together(clang, accepted, known, folder, options):
+    """Whether clang accepts all of these (path, its name in @folder), which have these options. What each includes
+    stands in one list: a file before each begins its part with a header that nothing else includes."""
+    names = [name for _, name in known]
+    drive = [clang, "-###", "-fsyntax-only", *options, names[0]]
+    told = subprocess.run(drive, cwd=folder, capture_output=True, text=True, check=True).stderr
+    *inner, last = shlex.split(told.splitlines()[-1])
+    if "-cc1" not in inner or last != names[0]:
+        return False
+    with tempfile.TemporaryDirectory() as mine:
+        header, mark, included = (os.path.join(mine, name) for name in ("mark.h", "mark.c", "included"))
+        for name, text in ((header, "extern int mark;\n"), (mark, '#include "mark.h"\n')):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(text)
+        files = [file for name in names for file in (mark, name)]
+        result = subprocess.run([*inner, "-header-include-file", included, "-sys-header-deps", *files], cwd=folder,
+                                capture_output=True, check=False)
+        if result.returncode != 0:
+            return False
+        with open(included, encoding="utf-8") as file:
+            parts = f"\n{file.read()}".split(f"\n{header}\n")[1:]
+    if len(parts) != len(names):
+        return False
+    for (path, name), part in zip(known, parts):
+        accepted.add(path, folder, [*options, name], [name, *dict.fromkeys(part.splitlines())])
+    return True
+
+
 def findings(clang, build, number, count):
     known = commands(build)
     for path in tree.files(".c", folders=FOLDERS):
         if path not in known:
             yield f"{path}: no target of the build has it"
     accepted = Accepted(clang, build)
-    for path in sorted(known)[number - 1::count]:
-        said = check(clang, accepted, path, *known[path])
-        if said:
-            yield said
+    groups = collections.defaultdict(list)
+    for path, (folder, (*options, file)) in sorted(known.items()):
+        groups[folder, tuple(options)].append((path, file))
+    batches = [(how, files[at:at + TOGETHER]) for how, files in groups.items() for at in range(0, len(files), TOGETHER)]
+    batches.sort(key=lambda batch: -len(batch[1]))
+    for (folder, options), files in batches[number - 1::count]:
+        fresh = [(path, file) for path, file in files if not accepted.has(path, folder, [*options, file])]
+        if len(fresh) > 1 and accept_together(clang, accepted, fresh, folder, options):
+            continue
+        for path, file in fresh:
+            said = check(clang, accepted, path, folder, [*options, file])
+            if said:
+                yield said
 
 
 def main():
