@@ -144,6 +144,30 @@ START_TEST(a_slot_that_is_given_back_leaves_no_key)
 }
 END_TEST
 
+static size_t settle_slot(enum settlement_kind kind, uint64_t now_us)
+{
+    const struct settlement settlement = {
+        .limit = &limit, .key = SPAN("{k}"), .kind = kind, .slot = 7};
+    script_client_send_settlements(&client, &settlement, 1, now_us);
+    return script_client_read_settled(&client);
+}
+
+/* Whether the request that had it goes on, the script does not know. */
+START_TEST(a_slot_that_is_gone_is_not_renewed_but_reported)
+{
+    const struct limit_spec spec = {.algorithm = &concurrency_algorithm, .rate = RATE};
+    use_spec(&spec, MINUTE);
+    ck_assert(take(1, 7, START_US).allowed);
+    ck_assert_uint_eq(settle_slot(SETTLE_RENEW, START_US + 1), 0);
+    ck_assert_uint_eq(settle_slot(SETTLE_RELEASE, START_US + 2), 0);
+    ck_assert_uint_eq(settle_slot(SETTLE_RENEW, START_US + 3), 1);
+    ck_assert_int_eq(integer("DBSIZE"), 0);
+    ck_assert_uint_eq(settle_slot(SETTLE_RETAKE, START_US + 4), 0);
+    ck_assert_uint_eq(settle_slot(SETTLE_RETAKE, START_US + 4), 0);
+    ck_assert_uint_eq(take(0, 1, START_US + 5).remaining, RATE - 1);
+}
+END_TEST
+
 START_TEST(what_is_settled_has_a_lifetime_too)
 {
     const struct limit_spec *spec = &SPECS[_i];
@@ -399,6 +423,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_key_lives_until_its_state_is_untouched_and_a_second_or_two, 0, n);
     tcase_add_test(tcase, keys_are_gone_when_their_states_are_untouched_again);
     tcase_add_test(tcase, a_slot_that_is_given_back_leaves_no_key);
+    tcase_add_test(tcase, a_slot_that_is_gone_is_not_renewed_but_reported);
     tcase_add_loop_test(tcase, what_is_settled_has_a_lifetime_too, 0, n_settled);
     tcase_add_loop_test(tcase, what_is_taken_later_needs_no_key_and_has_a_lifetime, 0, n_settled);
     tcase_add_test(tcase, settlements_of_one_call_correct_each_its_own_state);

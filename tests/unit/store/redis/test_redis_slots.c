@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-enum { MANY = 400 };
+enum { MANY = 400, OTHERS = 2 * MANY };
 
 static struct span key_of(size_t i)
 {
@@ -26,6 +26,7 @@ static struct settlement settlement_of(enum settlement_kind kind, struct span ke
     };
 }
 
+/* OTHERS commands: Redis does not know these slots, and each is then taken anew. */
 static void renew_others(void)
 {
     for (size_t i = 0; i < MANY; i++) {
@@ -76,7 +77,7 @@ START_TEST(slots_are_given_back_before_others_are_renewed)
     ck_assert_uint_eq(free_slots(&other, SPAN("{a}")), 1);
     ck_assert_uint_lt(count().n_settlements, REDIS_SETTLEMENTS_FREE + MANY / 2);
     await_settled();
-    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + MANY + 1);
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + OTHERS + 1);
     redis_client_close(&other);
 }
 END_TEST
@@ -93,7 +94,7 @@ START_TEST(renewals_alone_leave_room_for_what_is_given_back)
     ck_assert_uint_eq(count().n_settlements, n + 1);
     redis_server_resume(&server);
     await_settled();
-    ck_assert_uint_eq(count().n_settlements, MANY + 1);
+    ck_assert_uint_eq(count().n_settlements, OTHERS + 1);
 }
 END_TEST
 
@@ -137,7 +138,7 @@ START_TEST(a_slot_is_given_back_before_its_client_asks_for_the_next)
     redis_client_await(&client, &next.answered);
     ck_assert(next.decision.allowed);
     await_settled();
-    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + 2 * MANY + 1);
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + MANY + OTHERS + 1);
 }
 END_TEST
 
@@ -157,6 +158,45 @@ START_TEST(a_renewal_is_not_sent_again_for_a_slot_that_is_given_back)
 }
 END_TEST
 
+START_TEST(a_slot_that_redis_has_lost_is_taken_anew_if_it_is_held)
+{
+    struct question question;
+    ck_assert(is_admitted(&question));
+    redis_server_command(&server, "FLUSHALL");
+    settle_slot(&question, SETTLE_RENEW, NULL);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, 2);
+    ck_assert_uint_eq(free_slots(&client, SPAN("{a}")), 0);
+
+    redis_server_command(&server, "FLUSHALL");
+    settle_slot(&question, SETTLE_RENEW, NULL);
+    release(&question);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, 4);
+    ck_assert_uint_eq(free_slots(&client, SPAN("{a}")), 1);
+}
+END_TEST
+
+START_TEST(those_of_several_slots_that_redis_has_lost_are_taken_anew)
+{
+    const struct settlement renewals[] = {
+        settlement_of(SETTLE_RENEW, SPAN("{a}"), 1),
+        settlement_of(SETTLE_RENEW, SPAN("{a}b"), 2),
+        settlement_of(SETTLE_RENEW, SPAN("{a}c"), 3),
+    };
+    store_settle(client.store, &renewals[1], 1);
+    await_settled();
+    redis_server_command(&server, "SCRIPT FLUSH");
+    store_settle(client.store, renewals, 3);
+    await_settled();
+    ck_assert_uint_eq(count().n_settlements, 2 + 3);
+    ck_assert_uint_eq(count().n_settlements_lost, 0);
+    for (size_t i = 0; i < ARRAY_LEN(renewals); i++) {
+        ck_assert_uint_eq(free_slots(&client, renewals[i].key), 0);
+    }
+}
+END_TEST
+
 START_TEST(of_two_slots_to_renew_one_is_given_back)
 {
     struct question question;
@@ -169,7 +209,7 @@ START_TEST(of_two_slots_to_renew_one_is_given_back)
     release(&question);
     redis_server_resume(&server);
     await_settled();
-    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + 2);
+    ck_assert_uint_eq(count().n_settlements, REDIS_SETTLEMENTS_FREE + 3);
     ck_assert_uint_eq(free_slots(&client, SPAN("{a}")), 1);
     ck_assert_uint_eq(free_slots(&client, SPAN("{a}b")), 0);
 }
@@ -239,6 +279,8 @@ int main(void)
     tcase_add_test(tcase, renewals_have_their_turn_though_more_is_given_back);
     tcase_add_test(tcase, a_slot_is_given_back_before_its_client_asks_for_the_next);
     tcase_add_test(tcase, a_renewal_is_not_sent_again_for_a_slot_that_is_given_back);
+    tcase_add_test(tcase, a_slot_that_redis_has_lost_is_taken_anew_if_it_is_held);
+    tcase_add_test(tcase, those_of_several_slots_that_redis_has_lost_are_taken_anew);
     tcase_add_test(tcase, of_two_slots_to_renew_one_is_given_back);
     tcase_add_test(tcase, a_renewal_that_waits_stands_for_the_next_one);
     tcase_add_test(tcase, what_a_client_owes_is_charged_first_also_with_its_slot);
