@@ -107,6 +107,7 @@ struct policy {
     struct arena arena;         /* of everything below */
     const struct span *sources; /* its files' contents, as they are merged: its own is the last */
     size_t n_sources;
+    size_t n_warnings; /* of check; 0 unless it was loaded to serve, with few enough routes */
     struct listener_section *listeners;
     size_t n_listeners;
     struct admin_section admin;

@@ -286,6 +286,23 @@ static enum status check_tenants(const struct policy *policy, struct diags *diag
     return status;
 }
 
+/* How many warnings check would give; 0 where it would take long: some compare each route with all
+ * before it. */
+static size_t count_warnings(const struct spec_policy *spec, const struct policy *policy,
+                             struct arena *scratch, const struct diags *diags)
+{
+    enum { LINTED_ROUTES_MAX = 1000 };
+    struct diags linted;
+    if (policy->n_routes > LINTED_ROUTES_MAX) {
+        return 0;
+    }
+    diags_init(&linted, diags->file);
+    const enum status status = lint_policy(spec, policy, scratch, &linted);
+    const size_t n = status == STATUS_OK ? diags->n_items + linted.n_items : 0;
+    diags_close(&linted);
+    return n;
+}
+
 static enum status build(const struct loading *loading, const struct node *root,
                          struct arena *arena, struct diags *diags, struct policy **policy)
 {
@@ -315,6 +332,9 @@ static enum status build(const struct loading *loading, const struct node *root,
     }
     if (status == STATUS_OK && loading->care == CARE_TO_CHECK) {
         status = lint_policy(spec, built, arena, diags);
+    }
+    if (status == STATUS_OK && loading->care == CARE_TO_SERVE) {
+        built->n_warnings = count_warnings(spec, built, arena, diags);
     }
     if (status == STATUS_OK && loading->care == CARE_TO_CHECK && built->tenants_path != NULL) {
         status = check_tenants(built, diags);

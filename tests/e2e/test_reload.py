@@ -543,3 +543,19 @@ def test_the_command_tells_the_errors_and_its_status_tells(start, tmp_path):
     write(proxy, respond("two", top))
     assert program.command("reload", str(path)).returncode == 0
     assert proxy.ask().body == b"two"
+
+
+WARNED = "limits: {a: {key: header.x-a, rate: 1/s}}\nroutes: [{limits: [a], respond: {status: 204}}]\n"
+WARNINGS = 'msg="the policy has warnings" file={} warnings=1 hint="sluice check {}"'
+
+
+def test_the_number_of_warnings_is_logged_at_start_and_at_a_reload(start):
+    proxy = start(WARNED)
+    path = proxy.folder / "policy.yaml"
+    told = WARNINGS.format(path, path)
+    proxy.await_said(told)
+    assert "client-chosen-key" in program.command("check", str(path)).stderr
+    assert "has warnings" not in reload(proxy, WARNED.replace("header.x-a", "client.ip"))
+    assert told in reload(proxy, WARNED)
+    many = "".join(f"  - {{match: {{path: /{i}}}, limits: [a], respond: {{status: 204}}}}\n" for i in range(1001))
+    assert "has warnings" not in reload(proxy, WARNED.splitlines()[0] + "\nroutes:\n" + many)

@@ -184,6 +184,14 @@ static bool is_in_force(const struct reload *reload, const struct policy *policy
            is_same_text(policy, reload->now->policy);
 }
 
+void reload_report_warnings(const char *path, const struct policy *policy)
+{
+    if (policy->n_warnings > 0) {
+        log_info(MODULE, "the policy has warnings", "file=%s warnings=%zu hint=\"sluice check %s\"",
+                 path, policy->n_warnings, path);
+    }
+}
+
 /* NULL: the reload has failed; or, if @is_seen, there is nothing to change. */
 static struct policy *read_policy(struct reload *reload, bool is_seen)
 {
@@ -320,6 +328,7 @@ static void succeed(struct reload *reload)
              "file=%s because=\"%s\" routes=%zu limits=%zu upstreams=%zu ms=%llu", reload->path,
              reload->why, after->n_routes, after->n_limits, after->n_upstreams,
              (unsigned long long)((clock_monotonic_us() - reload->begun_us) / 1000));
+    reload_report_warnings(reload->path, after);
     const bool is_known = policy_changes_find(before, after, &changes) == STATUS_OK;
     active_policy_release(reload->now);
     reload->now = reload->next;

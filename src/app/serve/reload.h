@@ -128,6 +128,9 @@ MUST_USE bool reload_begin(struct reload *reload, const char *why, bool is_seen)
 /* Continue the reload in progress. True: it has ended, with success or failure. */
 MUST_USE bool reload_go_on(struct reload *reload);
 
+/* Log how many warnings check gives of @policy, which comes into force, if it gives any. */
+void reload_report_warnings(const char *path, const struct policy *policy);
+
 /* Release everything; the server has stopped. */
 void reload_close(struct reload *reload);
 

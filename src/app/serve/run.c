@@ -363,6 +363,7 @@ static void log_start(const char *path, const struct policy *policy,
     log_info("app.run", "started", "version=%s pid=%d%.*s routes=%zu limits=%zu upstreams=%zu",
              SLUICE_VERSION, (int)getpid(), SPAN_ARGS(text_span(&line)), policy->n_routes,
              policy->n_limits, policy->n_upstreams);
+    reload_report_warnings(path, policy);
 }
 
 /* --- the admin API: made if the policy or the command line names a listener --- */
