@@ -15,7 +15,11 @@
 
 struct sockaddr;
 
-enum { LISTENER_BACKLOG = 4096 };
+enum {
+    LISTENER_BACKLOG = 4096,
+    LISTENER_ACCEPTS_MAX = 64, /* in an iteration of the loop, so that a flood does not starve */
+                               /* other events */
+};
 
 /* Check that no other process listens on @sockaddr. The check binds without SO_REUSEPORT, so that a
  * forgotten old process gives an error instead of taking half of the traffic. It does not listen,
@@ -49,6 +53,8 @@ struct listener {
     unsigned n_looks;
     bool is_leaving;
     bool is_quiet; /* no handshake was in progress at the last check */
+    /* Accepts in an iteration of the loop; LISTENER_ACCEPTS_MAX unless the owner sets it. */
+    unsigned n_accepts_max;
     /* A connection was accepted. The callee owns @fd: non-blocking, close-on-exec. */
     void (*on_accept)(void *context, int fd, const struct sockaddr *peer);
     void (*on_left)(void *context);

@@ -14,6 +14,11 @@
 #include "net/resolver.h"
 #include "tls/tls_stream.h"
 
+/* In an iteration of the loop. In a flood each new connection closes an older one of which nothing
+ * was read: several iterations pass before it is the turn of the newest, so that a request that it
+ * has sent is read. */
+enum { ACCEPTS_MAX = ADMIN_CONNECTIONS_MAX / 16 };
+
 static bool is_unix(const struct admin_listener *admin_listener)
 {
     return admin_listener->section->endpoint.unix_path.len > 0;
@@ -123,6 +128,7 @@ static enum status open_listener(struct admin_listener *admin_listener, struct l
         return report_failure(admin_listener->section, status);
     }
     status = listener_open(&admin_listener->listener, loop, fd, on_accept, admin_listener);
+    admin_listener->listener.n_accepts_max = ACCEPTS_MAX;
     if (status != STATUS_OK) {
         unix_listener_close(&admin_listener->unix_socket);
     }

@@ -25,9 +25,8 @@
 #include "base/clock.h"
 
 enum {
-    ACCEPTS_PER_ITERATION_MAX = 64, /* so that a flood does not starve other events */
-    PAUSE_US = 100 * 1000,          /* after running out of descriptors */
-    CLOSING_ACCEPTS_MAX = 100000,   /* bound on the accepts at close */
+    PAUSE_US = 100 * 1000,        /* after running out of descriptors */
+    CLOSING_ACCEPTS_MAX = 100000, /* bound on the accepts at close */
     LOOK_US = 10 * 1000, /* from leaving to the first check; then twice as long each time */
     LOOKS_MAX = 7,       /* 1.3 s in all: more than a round trip to anywhere. Counted, */
                          /* so that a stall of the machine does not use them up */
@@ -286,9 +285,10 @@ static bool accept_some(struct listener *listener, unsigned max)
 
 static void on_acceptable(evutil_socket_t fd, short events, void *context)
 {
+    struct listener *listener = context;
     (void)fd;
     (void)events;
-    (void)accept_some(context, ACCEPTS_PER_ITERATION_MAX);
+    (void)accept_some(listener, listener->n_accepts_max);
 }
 
 static void on_pause_end(void *context)
@@ -320,7 +320,12 @@ enum status listener_open(struct listener *listener, struct loop *loop, int fd,
                           void (*on_accept)(void *context, int fd, const struct sockaddr *peer),
                           void *context)
 {
-    *listener = (struct listener){.fd = fd, .on_accept = on_accept, .context = context};
+    *listener = (struct listener){
+        .fd = fd,
+        .n_accepts_max = LISTENER_ACCEPTS_MAX,
+        .on_accept = on_accept,
+        .context = context,
+    };
     timer_init(&listener->pause, loop, on_pause_end, listener);
     timer_init(&listener->look, loop, on_look, listener);
     (void)event_assign(event_in(&listener->event), loop_base(loop), fd, EV_READ | EV_PERSIST,

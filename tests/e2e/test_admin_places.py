@@ -1,6 +1,7 @@
 """Places at the admin API's door, and who takes them."""
 
 import fcntl
+import signal
 import socket
 import struct
 import termios
@@ -173,6 +174,27 @@ def test_a_newcomer_outlives_the_flood_of_another_address(start, request_sent):
     while len(outcomes) < 5 and not any(outcome is not None for outcome in outcomes):
         outcomes.append(is_let_in())
     assert outcomes[-1]
+
+
+def test_a_newcomer_is_heard_in_a_flood_of_many_addresses(start):
+    proxy = start(f"admin: {{listen: 127.0.0.1:0, token: {TOKEN}}}\nroutes: [{{respond: {{status: 204}}}}]\n")
+    place = addresses(proxy)[0]
+
+    def one_each(net):
+        return [socket.create_connection(place, 30, (f"127.{net}.1.{i}", 0)) for i in range(1, 2 * PLACES)]
+
+    proxy.signal(signal.SIGSTOP)  # so that all of them wait at the listener at once
+    clients = one_each(1)
+    try:
+        with Client(place, "127.0.0.2") as operator:
+            operator.send(message.request("GET", "/v1/routes", [bearer()], host="localhost"))
+            clients += one_each(2)
+            proxy.signal(signal.SIGCONT)
+            assert operator.read().status == 200
+    finally:
+        proxy.signal(signal.SIGCONT)
+        for client in clients:
+            client.close()
 
 
 def test_answers_that_nobody_reads_take_bounded_memory(start, tmp_path):
