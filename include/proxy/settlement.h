@@ -40,6 +40,10 @@ struct outcome {
  * its head was sent; one that cannot be read may have been any. */
 bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome);
 
+/* Whether how the request ends decides about one of its charges. @is_cost_known: the response may
+ * have reported the cost. */
+MUST_USE bool settlement_is_needed(const struct admission *admission, bool is_cost_known);
+
 /* The response, which goes on, has reported a cost: charge at once what it is beyond the estimates,
  * where it counts with @outcome, that of a whole answer. What it is less is given back when the
  * request is settled, as all that is given back: how it ends decides. */

@@ -288,17 +288,11 @@ static struct outcome outcome_of(const struct evaluation *evaluation,
 static bool has_an_end(const struct admission *admission, const struct outcome *outcome)
 {
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
-        const struct limit_rule *rule = admission->rules[i];
-        if (rule->ban.after > 0) {
-            return true;
-        }
-        if (admission->charges[i].charged &&
-            (admission->charges[i].slot != 0 || rule->charge_on.is_said ||
-             rule->refund_on.is_said || outcome->is_cost_reported)) {
+        if (admission->rules[i]->ban.after > 0) {
             return true;
         }
     }
-    return false;
+    return settlement_is_needed(admission, outcome->is_cost_reported);
 }
 
 /* A third of the shortest lease of its slots; UINT64_MAX: it has none. */

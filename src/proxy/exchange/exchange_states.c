@@ -278,12 +278,17 @@ static struct outcome outcome_of(const struct exchange *exchange)
 /* Settle all charges, however the exchange ended. */
 static void settle(struct exchange *exchange, uint64_t now_us)
 {
+    const bool has_bans = exchange->config->policy->has_bans;
+    const bool is_cost_known = exchange->is_cost_reported || exchange->is_answer_unreadable;
+    list_remove(&exchange->slots.node);
+    if (LIKELY(!has_bans && !settlement_is_needed(&exchange->admission, is_cost_known))) {
+        return;
+    }
     const struct outcome outcome = outcome_of(exchange);
-    if (UNLIKELY(exchange->config->policy->has_bans)) {
+    if (has_bans) {
         exchange_note_offences(exchange, &outcome, now_us);
     }
     settlement_make(&exchange->admission, &outcome, exchange->config->store);
-    list_remove(&exchange->slots.node);
 }
 
 static void cancel_decision(struct exchange *exchange)

@@ -73,6 +73,19 @@ bool settlement_is_charged_answer(const struct limit_rule *rule, const struct ou
     return set->is_said && (is_shown || outcome->is_unreadable || is_in(set, outcome));
 }
 
+bool settlement_is_needed(const struct admission *admission, bool is_cost_known)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        const struct limit_rule *rule = admission->rules[i];
+        if (charge->charged && (charge->slot != 0 || is_cost_known || rule->charge_on.is_said ||
+                                rule->refund_on.is_said)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The units that charge @i has taken. */
 static uint32_t taken_cost(const struct admission *admission, size_t i)
 {
