@@ -505,7 +505,6 @@ def test_a_server_that_is_away_or_not_the_one(start, issuer, tmp_path):
 
 
 @pytest.mark.takes(21)
-@pytest.mark.takes(20)
 def test_issuers_that_hang_hold_no_other_back(start, issuer, tmp_path):
     good = Issuer(Authority(tmp_path / "good"))
     good.keys = [Es256Key(tmp_path, "one")]

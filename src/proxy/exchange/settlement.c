@@ -33,21 +33,29 @@ static bool is_lost(const struct outcome *outcome)
     return outcome->is_unreadable || outcome->is_doubtful;
 }
 
+/* Whether the status is of a server's head, not of sluice. */
+static bool is_of_server(const struct outcome *outcome)
+{
+    return !outcome->is_unsent && !outcome->is_unanswered;
+}
+
 static bool is_refunded(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const struct answer_set *set = &rule->refund_on;
-    if ((is_lost(outcome) || outcome->status == 406) && outcome->end != ANSWER_CLIENT_LEFT) {
+    const bool has_answer = outcome->end != ANSWER_CLIENT_LEFT && outcome->end != ANSWER_REFUSED;
+    if (has_answer && (is_lost(outcome) || (outcome->status == 406 && is_of_server(outcome)))) {
         return answer_set_names(set, outcome->status);
     }
     return set->is_said && is_in(set, outcome);
 }
 
-/* Whether the answer may stand for one that @rule charges: the server has worked, or the client
- * learns of it that its password was wrong. */
+/* Whether the answer may stand for one that @rule charges: what a server has worked for, or what
+ * tells the client that its password was wrong. A 304 stands for a 200. */
 static bool may_hide_status(const struct limit_rule *rule, const struct outcome *outcome)
 {
-    return rule->charge_on.has_answers && !outcome->is_unsent &&
-           answer_hides_status(outcome->status);
+    const struct answer_set *set = &rule->charge_on;
+    return is_of_server(outcome) && ((set->has_answers && answer_hides_status(outcome->status)) ||
+                                     (outcome->status == 304 && answer_set_has(set, 200)));
 }
 
 /* What a client sent to a server is counted though the client left, or the server did not answer:

@@ -309,7 +309,6 @@ int main(void)
     tcase_add_test(group, a_newcomer_takes_the_place_of_one_of_the_client_with_the_most);
     tcase_add_test(group, the_request_that_has_waited_longest_without_progress_gives_way);
     tcase_add_test(group, a_client_takes_no_place_of_one_that_would_have_no_more_than_itself);
-    tcase_add_test(group, none_gives_way_while_there_are_slots);
     tcase_add_test(group, where_each_has_one_none_gives_way);
     tcase_add_test(group, who_has_grown_at_another_worker_since_a_refusal_gives_way_a_moment_later);
     tcase_add_test(group, none_gives_way_while_there_are_slots);

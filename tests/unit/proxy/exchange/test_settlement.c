@@ -76,6 +76,7 @@ static const struct {
     {0,   ANSWER_SERVER_FAILED, {10,  0, 10, 10,  0, 10, 10}},
     {502, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
     {401, ANSWER_REFUSED,       { 0,  0,  0,  0,  0,  0,  0}},
+    {304, ANSWER_WHOLE,         {10,  0, 10,  0,  0, 10, 10}},
     {0,   ANSWER_EVICTED,       { 0,  0,  0,  0,  0,  0,  0}},
     {200, ANSWER_EVICTED,       {10,  0, 10,  0,  0, 10, 10}},
     {401, ANSWER_EVICTED,       { 0,  0, 10,  0,  0,  0, 10}},
@@ -116,12 +117,51 @@ END_TEST
 
 START_TEST(an_error_of_sluice_hides_no_refusal)
 {
-    const struct outcome outcome = {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true};
+    const struct outcome outcomes[] = {
+        {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true},
+        {.status = 503, .end = ANSWER_WHOLE, .is_unanswered = true}, /* respond of the route */
+        {.status = 406, .end = ANSWER_WHOLE, .is_unanswered = true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        set_up();
+        rules[0].charge_on.is_said = true;
+        answer_set_add(&rules[0].charge_on, 401, 401);
+        settlement_make(&admission, &outcomes[i], &store);
+        ck_assert_uint_eq(n_reported, 1);
+        ck_assert_int_eq(reported[0].delta, -10);
+    }
+}
+END_TEST
+
+START_TEST(a_304_counts_as_the_200_that_it_stands_for)
+{
+    const struct outcome outcome = {.status = 304, .end = ANSWER_WHOLE};
     rules[0].charge_on.is_said = true;
-    answer_set_add(&rules[0].charge_on, 401, 401);
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 0);
+    set_up();
+    rules[0].charge_on.is_said = true;
+    answer_set_add(&rules[0].charge_on, 200, 299);
+    rules[0].refund_on.is_said = true;
+    answer_set_add(&rules[0].refund_on, 304, 304);
     settlement_make(&admission, &outcome, &store);
     ck_assert_uint_eq(n_reported, 1);
-    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
+START_TEST(a_refused_request_is_charged_whatever_its_head_was)
+{
+    static const uint16_t STATUSES[] = {406, 502};
+    for (size_t i = 0; i < ARRAY_LEN(STATUSES); i++) {
+        const struct outcome outcome = {
+            .status = STATUSES[i], .end = ANSWER_REFUSED, .is_doubtful = STATUSES[i] == 502};
+        set_up();
+        rules[0].refund_on.is_said = true;
+        answer_set_add(&rules[0].refund_on, STATUSES[i], STATUSES[i]);
+        settlement_make(&admission, &outcome, &store);
+        ck_assert_uint_eq(n_reported, 0);
+    }
 }
 END_TEST
 
@@ -606,6 +646,8 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, what_was_evicted_before_a_server_was_sent_it_is_given_back_by_charge_on);
     tcase_add_test(make, what_no_server_was_sent_counts_only_where_client_left_is_listed);
     tcase_add_test(make, an_error_of_sluice_hides_no_refusal);
+    tcase_add_test(make, a_304_counts_as_the_200_that_it_stands_for);
+    tcase_add_test(make, a_refused_request_is_charged_whatever_its_head_was);
     tcase_add_test(make,
                    an_error_in_place_of_a_refusal_is_given_back_where_refund_on_has_its_class);
     tcase_add_test(
