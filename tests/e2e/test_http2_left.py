@@ -179,6 +179,35 @@ def test_all_requests_are_reset_that_are_left_where_nobody_elses_are(start, serv
     left = leave_at_once(server, client, 14)
     until(lambda: all(request.reset == "CANCEL" for request in left), "all to be reset")
 
+
+def ask_twelve(server, client):
+    """Requests of as many clients: their streams, and the server's."""
+    n_before = len(server.requests)
+    streams = [client.begin(path="/work", method="POST", more=of(address)) for address in range(20, 32)]
+    server.wait_for(n_before + len(streams))
+    return streams, server.requests[n_before:]
+
+
+def test_a_server_that_is_too_slow_is_told_so_and_nobody_is_suspect(start, server, connect):
+    proxy = start(policy(server, ", max_streams: 50, timeout: {response: 1s}"))
+    other = connect(proxy)
+    streams, requests = ask_twelve(server, other)
+    assert [other.answer(stream).status for stream in streams] == [504] * 12
+    until(lambda: all(request.reset == "CANCEL" for request in requests), "all to be reset")
+    assert len({request.peer for request in ask_twelve(server, other)[1]}) == 1
+
+
+@pytest.mark.parametrize("more", ["", ", max_streams: 50"])
+def test_a_connection_that_is_lost_makes_nobody_suspect_whose_request_is_old(start, server, connect, more):
+    proxy = start(policy(server, more))
+    other = connect(proxy)
+    streams, requests = ask_twelve(server, other)
+    await_age()
+    requests[0].peer.close()
+    assert [other.answer(stream).status for stream in streams] == [502] * 12
+    assert len({request.peer for request in ask_twelve(server, other)[1]}) == 1
+
+
 def end_with(peer, code):
     if code is not None:
         peer.send(GoAwayFrame(0, last_stream_id=2**31 - 1, error_code=NAMES.index(code)))
@@ -205,13 +234,17 @@ def count_resets(server, end, most=3):
     server.on_reset = on_reset
 
 
+def await_age():
+    begun = time.monotonic()
+    until(lambda: time.monotonic() - begun > 1.2, "the requests to be old")
+
+
 def begin_old(server, client):
     """Requests of three clients that are not safe to try again, and older than the second in which they are suspect."""
     n_before = len(server.requests)
     streams = [client.begin(path="/work", method="POST", more=of(address)) for address in range(1, 4)]
     server.wait_for(n_before + len(streams))
-    begun = time.monotonic()
-    until(lambda: time.monotonic() - begun > 1.2, "the requests to be old")
+    await_age()
     return streams, server.requests[n_before:]
 
 

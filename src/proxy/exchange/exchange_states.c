@@ -340,6 +340,9 @@ static void drop_upstream(struct exchange *exchange)
     if (exchange->upstream == NULL && !exchange->was_left_at_work) {
         return;
     }
+    if (exchange->upstream != NULL) {
+        exchange->upstream->is_given_up = exchange->end == ANSWER_SERVER_FAILED;
+    }
     if (!abandoned_request_take(exchange) && exchange->upstream != NULL) {
         upstream_close(exchange->upstream);
     }

@@ -68,6 +68,7 @@ struct upstream {
     bool is_reset;          /* then: the server has reset it, and may work on */
     bool is_own_end;        /* then: with its connection, which its client may have ended */
     bool is_old;            /* then: the server has had time to act on the request */
+    bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
     struct head_parser parser;
     struct loop_task death;
 };

@@ -90,9 +90,9 @@ struct upstream_http2 {
     bool is_single;          /* the same, and for one at a time: see upstream_request */
     bool is_set_aside;       /* the same, or for nobody, while answers are held back */
     struct address owner;    /* of these; as address_of_client() gives it */
-    struct address left_by;  /* whose stream the proxy has reset last */
+    struct address left_by;  /* whose stream, which it had left, the proxy has reset last */
     uint64_t left_us;        /* monotonic: when; 0: none so far */
-    uint32_t n_resets;       /* how many of them */
+    uint32_t n_resets;       /* streams that the proxy has reset, whoever left them */
     size_t n_held;           /* streams whose answer is held back */
     bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */
     bool is_full;            /* no stream is taken any more: see upstream_sharing.c */

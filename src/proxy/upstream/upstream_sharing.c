@@ -15,7 +15,8 @@
  * max_streams the connection takes no more of anybody either, and ends with its last answer. Of
  * requests that are left there the server is told a few, since it would end the connection for
  * many, which harms others. Answers to the rest are dropped, a window of each at most. A server
- * that does not work on is told of all, but a connection takes a number of resets only. */
+ * that does not work on is told of all, but a connection takes a number of resets only. Of what the
+ * proxy gives up itself, as at a time-out, each server is told: that is no client's doing. */
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -234,20 +235,24 @@ static bool note_left(struct upstream_stream *stream)
     struct upstream_http2 *http2 = upstream_http2_of(stream);
     const struct upstream_server *server = http2->connection->server;
     const bool is_reset = is_reset_here(stream);
+    const bool is_left = is_reset && !stream->upstream.is_given_up;
+    if (http2->is_ending) {
+        return true; /* it ends with its connection, and is not reset */
+    }
     http2->has_carried = true;
     if ((is_reset && (works_on(server) || http2->n_resets + 1 >= RESETS_MAX)) ||
         (is_cut(stream) && may_be_full(server))) {
         retire(http2);
     }
-    if (is_reset && works_on(server) && !may_reset(stream)) {
+    if (is_left && works_on(server) && !may_reset(stream)) {
         note_suspect(stream);
         return false;
     }
-    if (is_reset) {
+    if (is_left) {
         http2->left_by = stream->client;
         http2->left_us = clock_monotonic_us();
-        http2->n_resets++;
     }
+    http2->n_resets += is_reset;
     return true;
 }
 
@@ -267,7 +272,7 @@ void upstream_sharing_leave(struct upstream_stream *stream)
     upstream_http2_wake(upstream_http2_of(stream));
 }
 
-/* Whether the proxy has just reset a stream: servers take many resets for an attack. */
+/* Whether a client has just left a stream that was reset: servers take many for an attack. */
 static bool was_left(const struct upstream_http2 *http2)
 {
     return http2->left_us != 0 && clock_monotonic_us() - http2->left_us < SUSPECT_US;
