@@ -59,6 +59,35 @@ def test_who_guesses_on_is_banned_from_the_login_alone(start, start_upstream):
     assert proxy.ask("GET", "/").status == 200
 
 
+def with_other_ways_in(policy):
+    """It, with the routes of "Other ways in" where the page says that they go."""
+    with open(PAGE, encoding="utf-8") as file:
+        section = next(text for title, text in SECTION.findall(file.read()) if title == "Login")
+    more = next(block for block in BLOCK.findall(section) if block.startswith("routes:\n"))
+    last = re.search(r"`(\{match: \{path: /\*\*, method: .*?\})`", section).group(1)
+    policy = policy.replace("  - name: login\n", more.removeprefix("routes:\n") + "  - name: login\n")
+    return policy.replace("  - {name: rest,", f"  - {last}\n  - {{name: rest,")
+
+
+@pytest.mark.parametrize("method, target, fields, length, answers", [
+    ("POST", "/", [("Next-Action", "id")], 1, [401] * 5 + [429]),
+    ("POST", "/nope", [("next-action", "id")], 1, [401] * 5 + [429]),
+    ("GET", "/wp-json/wp/v2/users/me?_envelope", [], 0, [400] * 6),
+    ("GET", "/?rest_route=/wp/v2/users/me&%5Fenvelope=1", [], 0, [400] * 6),
+    ("GET", "/?rest_route=/wp/v2/users/me", [], 0, [401] * 5 + [429]),
+    ("POST", "/", [], 27, [401] * 5 + [429]),
+    ("POST", "/index.php/wp-json/batch/v1", [], 2, [404] * 6),
+    ("POST", "/logout,login,login?batch=1", [], 2, [400] * 6),
+    ("POST", "/graphql", [], 1024, [401] * 5 + [429]),
+    ("POST", "/graphql", [], 1025, [413] * 6),
+    ("POST", "/GraphQL/", [("Content-Encoding", "gzip")], 1, [415] * 6),
+])
+def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, length, answers, start, start_upstream):
+    policy = with_other_ways_in(policy_of("Login"))
+    proxy = start(here(policy, start_upstream(lambda peer, _: peer.send(answer("401 Unauthorized")))))
+    assert [proxy.ask(method, target, fields, b"a" * length).status for _ in range(6)] == answers
+
+
 def policies_with_logins():
     yield pytest.param(policy_of("Login"), id="recipe")
     for name in ("docs/bans.md", "config/bans.yaml"):
