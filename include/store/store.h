@@ -24,7 +24,8 @@ enum store_outcome {
     STORE_PENDING,  /* on_answer will be called once, later, from the loop, unless cancelled */
 };
 
-/* A correction of a charge, or a change of a slot. */
+/* A correction of a charge, or a change of a slot. The numbers are arguments of the script, see
+ * driver.lua. */
 enum settlement_kind {
     SETTLE_COST,    /* the charge is corrected by delta units */
     SETTLE_RELEASE, /* the slot is given back */

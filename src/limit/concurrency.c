@@ -12,7 +12,8 @@
  * The state grows: see state_bytes of struct algorithm.
  *
  * Source: docs/policy.md "concurrency". Twin: concurrency.lua answers the same;
- * tests/data/vectors/concurrency.tsv is run through both. renew() is its 3; its 2, if has_slot().
+ * tests/data/vectors/concurrency.tsv is run through both. renew() does what the script does for
+ * SETTLE_RETAKE, and where has_slot() what it does for SETTLE_RENEW.
  *
  * A lease that ends more than a second after now plus the lease time is cut to that: the clock was
  * set back. Time linear in the slots. */
