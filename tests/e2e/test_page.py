@@ -130,18 +130,18 @@ def test_a_line_a_second_says_what_is_counted(proxy, admin):
         proxy.ask(path="/a/1/")
     with Stalls() as stalls:
         began = time.monotonic()
-        while True:
-            line = viewer.line()
-            if sum(line["values"][:5]) == 7:
-                break
+        lines = [viewer.line()]
+        while sum(lines[-1]["values"][:5]) != 7:
+            lines.append(viewer.line())
+        line = lines[-1]
         took_s = time.monotonic() - began
     assert took_s < 2 + stalls.total_s
     assert line["routes"][0] == ["a", 7, 2, 0, line["routes"][0][4]]
     assert ["per-client", 5, 2, 0] in line["limits"]
     following = viewer.line()
     assert following["second"] == line["second"] + 1
-    steps = [one["step"] for one in (line, following) if one["step"]]
-    assert [sum(step["values"][:5]) for step in steps if sum(step["values"][:5])] in ([7], [])
+    steps = [one["step"] for one in lines + [following] if one["step"]]
+    assert sum(sum(step["values"][:5]) for step in steps) <= 7  # a second may end between the requests
     assert all(step["routes"][0][1] == sum(step["values"][:5]) for step in steps)
     history = admin.read("/v1/history")
     assert sum(step[0] for ring in history["fine"]["routes"][:1] for step in ring["steps"] if step) == 7
