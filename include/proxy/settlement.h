@@ -28,7 +28,8 @@ struct outcome {
     uint16_t status; /* of the head that was sent to the client; 0: none was sent */
     enum answer_end end;
     bool is_unsent;        /* it ended before a byte of it was sent to a server */
-    bool is_unanswered;    /* a server was sent it, and sent no head of an answer */
+    bool is_unanswered;    /* not unsent, and no server sent a head: a server was silent, or sluice
+                              answered itself, by respond of the route */
     bool is_unreadable;    /* the server's answer has a head that cannot be parsed */
     bool is_doubtful;      /* a server's error that may come while another works: answer_set.h */
     bool is_cost_reported; /* the response reported the cost */

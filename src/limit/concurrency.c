@@ -13,7 +13,7 @@
  *
  * Source: docs/policy.md "concurrency". Twin: concurrency.lua answers the same;
  * tests/data/vectors/concurrency.tsv is run through both. renew() does what the script does for
- * SETTLE_RETAKE, and where has_slot() what it does for SETTLE_RENEW.
+ * SETTLE_RETAKE; for SETTLE_RENEW has_slot() is asked first.
  *
  * A lease that ends more than a second after now plus the lease time is cut to that: the clock was
  * set back. Time linear in the slots. */

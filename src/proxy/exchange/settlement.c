@@ -49,8 +49,8 @@ static bool is_refunded(const struct limit_rule *rule, const struct outcome *out
     return set->is_said && is_in(set, outcome);
 }
 
-/* Whether the answer may stand for one that @rule charges: what a server has worked for, or what
- * tells the client that its password was wrong. A 304 stands for a 200. */
+/* Whether the answer may stand in place of one that @rule charges, of a server that has done the
+ * work or has refused the client. A 304 stands for a 200. */
 static bool may_hide_status(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const struct answer_set *set = &rule->charge_on;
