@@ -52,11 +52,27 @@ def here(policy, upstream):
 
 def test_who_guesses_on_is_banned_from_the_login_alone(start, start_upstream):
     proxy = start(here(policy_of("Login"), start_upstream(serve_logins)))
-    assert [proxy.ask("POST", "/login").status for _ in range(20)] == [401] * 5 + [429] * 15
+    assert [proxy.ask("POST", "/login").status for _ in range(80)] == [401] * 20 + [429] * 60
     until(lambda: 'msg="a key is banned"' in proxy.stderr(), "the ban")
     denied = proxy.ask("POST", "/login")
     assert denied.status == 429 and 540 <= int(denied.get("Retry-After")) <= 600
     assert proxy.ask("GET", "/").status == 200
+
+
+def policy_of_wrong_passwords():
+    """The recipe with the limit of its section "Wrong passwords alone"."""
+    with open(PAGE, encoding="utf-8") as file:
+        block = next(block for block in BLOCK.findall(file.read()) if block.startswith("limits:\n  guesses:\n"))
+    policy = re.sub(r"^limits:\n  guesses:\n(?:    .*\n)+", lambda _: block, policy_of("Login"), flags=re.MULTILINE)
+    assert policy.count("refund_on: [200]") == 1
+    return policy
+
+
+def test_right_passwords_are_free_and_any_other_end_counts(start, start_upstream):
+    statuses = iter(["200 OK"] * 20 + ["401 Unauthorized", "406 Not Acceptable", "500 Internal Server Error",
+                                       "302 Found", "304 Not Modified"])
+    proxy = start(here(policy_of_wrong_passwords(), start_upstream(lambda peer, _: peer.send(answer(next(statuses))))))
+    assert [proxy.ask("POST", "/login").status for _ in range(27)] == [200] * 20 + [401, 406, 500, 302, 304, 429, 429]
 
 
 def with_other_ways_in(policy):
@@ -83,13 +99,13 @@ def with_other_ways_in(policy):
     ("POST", "/GraphQL/", [("Content-Encoding", "gzip")], 1, [415] * 6),
 ])
 def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, length, answers, start, start_upstream):
-    policy = with_other_ways_in(policy_of("Login"))
+    policy = with_other_ways_in(policy_of_wrong_passwords())
     proxy = start(here(policy, start_upstream(lambda peer, _: peer.send(answer("401 Unauthorized")))))
     assert [proxy.ask(method, target, fields, b"a" * length).status for _ in range(6)] == answers
 
 
 def policies_with_logins():
-    yield pytest.param(policy_of("Login"), id="recipe")
+    yield pytest.param(policy_of_wrong_passwords(), id="recipe")
     for name in ("docs/bans.md", "config/bans.yaml"):
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:
             text = file.read()
