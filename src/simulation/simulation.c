@@ -18,7 +18,10 @@
 #include "proxy/settlement.h"
 #include "simulation/inflight_heap.h"
 
-enum { RENEWALS_PER_LEASE = 3 }; /* the proxy renews no later */
+/* The proxy renews a slot once and a quarter of a fourth of its lease after it was taken at the
+ * latest: see slot_holders_renew(). Here no renewal is late or lost, so all that is sooner than a
+ * lease decides alike. */
+enum { RENEWALS_PER_LEASE = 3 };
 
 struct simulation {
     struct simulation_options options;

@@ -8,6 +8,7 @@ import pytest
 
 from harness import message
 from harness.admin import Admin, addresses
+from harness.halt import threads_of
 from harness.ports import free_port
 from harness.upstream import answer
 from harness.wait import until
@@ -364,6 +365,37 @@ def test_a_response_that_runs_longer_than_its_lease_keeps_its_slot(
     scene.opens.set()
     assert client.read().status == 200
     wait_for_free(proxy, 1)
+
+
+def n_wakeups(proxy, seconds):
+    """How often threads of it gave up a processor to wait, in so many seconds."""
+    def read():
+        n = 0
+        for thread in threads_of(proxy.process.pid):
+            with open(f"/proc/{proxy.process.pid}/task/{thread}/status", encoding="ascii") as status:
+                n += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read(), re.MULTILINE)[1])
+        return n
+
+    before = read()
+    time.sleep(seconds)
+    return read() - before
+
+
+@pytest.mark.takes(5)
+def test_a_proxy_sleeps_while_no_slot_is_held_and_renews_the_next_one(start, start_upstream, scene):
+    upstream = start_upstream(scene)
+    proxy = start(slots(upstream.url, n=1, lease="1s", top="workers: 1"))
+    assert n_wakeups(proxy, 1) < 25, "it looks for slots to renew 62 times a second while one is held"
+    client = proxy.send(message.request("GET", "/gate"))
+    upstream.wait_for(1)
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        assert free(proxy) == 0
+        time.sleep(0.05)
+    scene.opens.set()
+    assert client.read().status == 200
+    wait_for_free(proxy, 1)
+    assert n_wakeups(proxy, 1) < 25
 
 
 @pytest.mark.takes(4)

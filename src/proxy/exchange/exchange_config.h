@@ -70,10 +70,22 @@ struct slot_holders {
     struct list waiting;             /* some renewals could not be sent; tried in turn */
     unsigned n_added;
     unsigned next_phase;
-    uint64_t next_us; /* monotonic: when that comes; 0: at once */
+    uint64_t next_us;   /* monotonic: when that comes; 0: at once */
+    struct timer timer; /* renews what is due; runs from the first holder on */
+    uint64_t tick_us;   /* its first time */
+    bool is_ticking;    /* the timer is armed, maybe for holders that have left since */
 };
 
-void slot_holders_init(struct slot_holders *holders);
+/* There are none. @renew is called with @context @tick_us after the first is added, and then
+ * decides when it is called again: see slot_holders_tick(). */
+void slot_holders_init(struct slot_holders *holders, struct loop *loop,
+                       void (*renew)(void *context), void *context, uint64_t tick_us);
+void slot_holders_close(struct slot_holders *holders);
+
+bool slot_holders_are_none(const struct slot_holders *holders);
+
+/* For @renew: it is called again in @delay_us, or, if there are none, after the next is added. */
+void slot_holders_tick(struct slot_holders *holders, uint64_t delay_us);
 
 /* Add @holder, whose slots were taken at @now_us. It leaves when its node is removed. */
 void slot_holders_add(struct slot_holders *holders, struct slot_holder *holder,

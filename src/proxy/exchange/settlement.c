@@ -365,14 +365,38 @@ uint32_t settlement_renew(const struct admission *admission, uint32_t which, str
 
 /* --- holders of slots --- */
 
-void slot_holders_init(struct slot_holders *holders)
+void slot_holders_init(struct slot_holders *holders, struct loop *loop,
+                       void (*renew)(void *context), void *context, uint64_t tick_us)
 {
-    *holders = (struct slot_holders){0};
+    *holders = (struct slot_holders){.tick_us = tick_us};
     for (size_t i = 0; i < SLOT_PHASES; i++) {
         list_init(&holders->phases[i]);
     }
     list_init(&holders->due);
     list_init(&holders->waiting);
+    timer_init(&holders->timer, loop, renew, context);
+}
+
+void slot_holders_close(struct slot_holders *holders)
+{
+    timer_close(&holders->timer);
+}
+
+bool slot_holders_are_none(const struct slot_holders *holders)
+{
+    unsigned n = 0;
+    while (n < SLOT_PHASES && list_is_empty(&holders->phases[n])) {
+        n++;
+    }
+    return n == SLOT_PHASES && list_is_empty(&holders->due) && list_is_empty(&holders->waiting);
+}
+
+void slot_holders_tick(struct slot_holders *holders, uint64_t delay_us)
+{
+    holders->is_ticking = !slot_holders_are_none(holders);
+    if (holders->is_ticking) {
+        timer_arm(&holders->timer, delay_us);
+    }
 }
 
 void slot_holders_add(struct slot_holders *holders, struct slot_holder *holder,
@@ -383,6 +407,9 @@ void slot_holders_add(struct slot_holders *holders, struct slot_holder *holder,
     holder->left = 0;
     holder->phase = holders->n_added++ % SLOT_PHASES;
     list_push_back(&holders->phases[holder->phase], &holder->node);
+    if (UNLIKELY(!holders->is_ticking)) {
+        slot_holders_tick(holders, holders->tick_us);
+    }
 }
 
 /* The slots of a cluster may be at several nodes: those whose renewal was sent are due again after

@@ -15,7 +15,7 @@ enum {
     LOOK_US = 1000 * 1000,
     UPLOAD_CHECK_US = 50 * 1000,
     DOWNLOAD_CHECK_US = 250 * 1000,
-    RENEWALS_PER_LEASE = 4,
+    RENEWALS_PER_LEASE = 4,     /* on average; none comes later than after a third of the lease */
     RENEW_EACH_US = 16 * 1000,  /* at least, however short the phases of renewals are */
     RENEW_AGAIN_US = 50 * 1000, /* while renewals are due that could not be sent */
 };
@@ -50,8 +50,8 @@ static void on_renewal(void *context)
         slot_holders_renew(&worker_config->config.slot_holders, worker_config->config.store,
                            clock_monotonic_us(), worker_config->renew_us);
     const uint64_t phase_us = phase_us_of(worker_config);
-    timer_arm(&worker_config->renew_timer,
-              are_left && phase_us > RENEW_AGAIN_US ? RENEW_AGAIN_US : phase_us);
+    slot_holders_tick(&worker_config->config.slot_holders,
+                      are_left && phase_us > RENEW_AGAIN_US ? RENEW_AGAIN_US : phase_us);
 }
 
 /* --- life --- */
@@ -76,10 +76,8 @@ static void init_timers(struct worker_config *worker_config, struct loop *loop)
     const uint64_t check_us = look_us(timeouts);
     timeout_queue_init(&config->download_check_timeouts, loop,
                        check_us < DOWNLOAD_CHECK_US ? check_us : DOWNLOAD_CHECK_US);
-    timer_init(&worker_config->renew_timer, loop, on_renewal, worker_config);
-    if (worker_config->renew_us > 0) {
-        timer_arm(&worker_config->renew_timer, phase_us_of(worker_config));
-    }
+    slot_holders_init(&config->slot_holders, loop, on_renewal, worker_config,
+                      phase_us_of(worker_config));
 }
 
 /* The group of the upstream @name in @before; NULL: there is none. */
@@ -175,7 +173,6 @@ enum status worker_config_new(struct worker_config_set *set, struct config_gener
     created->config.policy = generation->policy;
     created->renew_us = renewal_us(generation->policy);
     list_init(&created->node);
-    slot_holders_init(&created->config.slot_holders);
     key_hashes_init(&created->config.key_hashes);
     loop_task_init(&created->config.death, on_death);
     const enum status status = init(created, set->in_force);
@@ -303,7 +300,7 @@ void worker_config_free(struct worker_config *worker_config)
     free(worker_config->config.upstreams);
     store_stack_leave(&worker_config->set->dying_stacks, worker_config->stack,
                       worker_config->generation);
-    timer_close(&worker_config->renew_timer);
+    slot_holders_close(&worker_config->config.slot_holders);
     timeout_queue_close(&worker_config->config.head_timeouts);
     timeout_queue_close(&worker_config->config.idle_timeouts);
     timeout_queue_close(&worker_config->config.tunnel_timeouts);

@@ -29,8 +29,7 @@ struct worker_config {
     struct list node;                     /* in set->all */
     struct config_generation *generation; /* a reference */
     struct store_stack *stack;            /* of config.store */
-    struct timer renew_timer; /* renews slot leases; armed if the policy has limits with slots */
-    uint64_t renew_us;        /* the period of renewals; 0: never */
+    uint64_t renew_us;                    /* the period of renewals of slots; 0: never */
 };
 
 /* Make everything that it needs to come into force at once. What the one in force also has is

@@ -1,4 +1,5 @@
 #include "settlement_stage.h"
+#include "support/iterations.h"
 
 static void settle(uint16_t status, enum answer_end end)
 {
@@ -452,6 +453,29 @@ START_TEST(slots_alone_are_renewed)
 }
 END_TEST
 
+/* --- holders of slots --- */
+
+static struct loop *loop;
+static unsigned n_ticks;
+
+static void note_tick(void *context)
+{
+    n_ticks++;
+    slot_holders_tick(context, 0);
+}
+
+static void open_holders(struct slot_holders *holders)
+{
+    loop = iterations_new_loop();
+    slot_holders_init(holders, loop, note_tick, holders, 0);
+}
+
+static void close_holders(struct slot_holders *holders)
+{
+    slot_holders_close(holders);
+    loop_free(loop);
+}
+
 enum { PERIOD_US = 32000, PHASE_US = PERIOD_US / SLOT_PHASES };
 
 /* Renews those that are due at @now_us; returns how many requests had slots that were. */
@@ -469,7 +493,7 @@ START_TEST(slots_that_were_taken_together_are_renewed_one_after_another)
     enum { TAKEN_US = 1000 * 1000, PERIODS = 4 };
     struct slot_holders holders;
     admission.charges[1].slot = 9;
-    slot_holders_init(&holders);
+    open_holders(&holders);
     for (uint64_t us = TAKEN_US - 3 * PERIOD_US; us < TAKEN_US; us += PHASE_US) {
         ck_assert_uint_eq(renew_at(&holders, us), 0);
     }
@@ -485,6 +509,7 @@ START_TEST(slots_that_were_taken_together_are_renewed_one_after_another)
     ck_assert_uint_ge(n_calls, (PERIODS - 1) * ARRAY_LEN(many));
     ck_assert_uint_le(n_calls, PERIODS * ARRAY_LEN(many));
     ck_assert_int_eq(reported[0].kind, SETTLE_RENEW);
+    close_holders(&holders);
 }
 END_TEST
 
@@ -493,7 +518,7 @@ START_TEST(a_young_slot_is_not_renewed)
     static struct slot_holder young[SLOT_PHASES];
     struct slot_holders holders;
     admission.charges[1].slot = 9;
-    slot_holders_init(&holders);
+    open_holders(&holders);
     for (size_t i = 0; i < ARRAY_LEN(young); i++) {
         slot_holders_add(&holders, &young[i], &admission, 1000);
     }
@@ -502,6 +527,7 @@ START_TEST(a_young_slot_is_not_renewed)
         list_remove(&young[i].node);
     }
     ck_assert_uint_eq(renew_at(&holders, 1000 + 3 * PERIOD_US), ARRAY_LEN(young) / 2);
+    close_holders(&holders);
 }
 END_TEST
 
@@ -528,7 +554,7 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
     struct admission taken;
     admission.charges[0].slot = 9;
     local.charges[0] = admission.charges[0];
-    slot_holders_init(&holders);
+    open_holders(&holders);
     slot_holders_add(&holders, &away, &admission, 1000);
     slot_holders_add(&holders, &here, &local, 1900);
     source_that_is_down = DECISION_REDIS;
@@ -548,6 +574,7 @@ START_TEST(a_renewal_that_cannot_be_sent_is_due_until_it_can)
     settlement_move(&admission, &taken, false);
     ck_assert_uint_eq(settlement_renew(&taken, SETTLEMENT_ALL_SLOTS, &store), 1);
     ck_assert_uint_eq(n_calls, 2);
+    close_holders(&holders);
 }
 END_TEST
 
@@ -556,7 +583,7 @@ START_TEST(after_an_outage_renewals_are_spread_out)
     static struct slot_holder many[2 * SLOT_RENEWALS_MAX + 1];
     struct slot_holders holders;
     admission.charges[0].slot = 9;
-    slot_holders_init(&holders);
+    open_holders(&holders);
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
         slot_holders_add(&holders, &many[i], &admission, i);
     }
@@ -566,6 +593,7 @@ START_TEST(after_an_outage_renewals_are_spread_out)
         ck_assert(slot_holders_renew(&holders, &store, 10000 + i, 1000) == (i < 2));
         ck_assert_uint_eq(n_calls, CALLS[i]);
     }
+    close_holders(&holders);
 }
 END_TEST
 
@@ -580,7 +608,7 @@ START_TEST(renewals_that_cannot_be_sent_are_tried_in_turn)
     admission.decision.n_charges = 1;
     admission.charges[0].slot = 9;
     local.charges[0] = admission.charges[0];
-    slot_holders_init(&holders);
+    open_holders(&holders);
     for (size_t i = 0; i < ARRAY_LEN(many); i++) {
         slot_holders_add(&holders, &many[i], &admission, i);
     }
@@ -603,6 +631,7 @@ START_TEST(renewals_that_cannot_be_sent_are_tried_in_turn)
         ck_assert(slot_holders_renew(&holders, &store, 30000 + i, 10000) == (i < 3));
         ck_assert_uint_eq(n_calls, i * SLOT_RENEWALS_MAX);
     }
+    close_holders(&holders);
 }
 END_TEST
 
@@ -626,7 +655,7 @@ START_TEST(slots_of_one_request_are_renewed_each_when_its_server_has_room)
     struct slot_holder holder;
     admission.charges[0].slot = 9;
     admission.charges[1].slot = 10;
-    slot_holders_init(&holders);
+    open_holders(&holders);
     slot_holders_add(&holders, &holder, &admission, 1000);
     for (size_t i = 0; i < ARRAY_LEN(STEPS); i++) {
         n_reported = 0;
@@ -635,6 +664,76 @@ START_TEST(slots_of_one_request_are_renewed_each_when_its_server_has_room)
         ck_assert_uint_eq(n_reported, STEPS[i].n);
         ck_assert(n_reported == 0 || reported[0].limit == STEPS[i].first);
     }
+    close_holders(&holders);
+}
+END_TEST
+
+START_TEST(the_timer_of_renewals_runs_while_there_are_holders)
+{
+    struct slot_holders holders;
+    struct slot_holder first;
+    struct slot_holder second;
+    open_holders(&holders);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(slot_holders_are_none(&holders));
+        n_ticks = 0;
+        slot_holders_add(&holders, &first, &admission, 1000);
+        slot_holders_add(&holders, &second, &admission, 1000);
+        iterations_until_count(loop, &n_ticks, 2);
+        list_remove(&first.node);
+        n_ticks = 0;
+        iterations_until_count(loop, &n_ticks, 2);
+        list_remove(&second.node);
+        n_ticks = 0;
+        iterations_for(loop, 5 * 1000);
+        ck_assert_uint_le(n_ticks, 1);
+    }
+    close_holders(&holders);
+}
+END_TEST
+
+/* A holder that waits for room, or for its turn among many, is one. */
+START_TEST(holders_that_wait_are_holders)
+{
+    struct slot_holders holders;
+    struct slot_holder holder;
+    open_holders(&holders);
+    admission.charges[0].slot = 9;
+    source_that_is_down = DECISION_REDIS;
+    slot_holders_add(&holders, &holder, &admission, 1000);
+    ck_assert(slot_holders_renew(&holders, &store, 3000, 1000));
+    ck_assert(!list_is_empty(&holders.waiting));
+    ck_assert(!slot_holders_are_none(&holders));
+    list_remove(&holder.node);
+    list_push_back(&holders.due, &holder.node);
+    ck_assert(!slot_holders_are_none(&holders));
+    list_remove(&holder.node);
+    ck_assert(slot_holders_are_none(&holders));
+    close_holders(&holders);
+}
+END_TEST
+
+/* The timer has not run since the last holder left, and begins with the first. */
+START_TEST(slots_that_are_taken_after_an_idle_time_are_renewed_in_time)
+{
+    static const uint64_t IDLE_US[] = {1, PERIOD_US / 3, PERIOD_US, 1000 * 1000 * 1000};
+    struct slot_holders holders;
+    struct slot_holder added[SLOT_PHASES];
+    admission.charges[0].slot = 9;
+    open_holders(&holders);
+    ck_assert(!slot_holders_renew(&holders, &store, 1000 * 1000, PERIOD_US));
+    const uint64_t taken_us = 1000 * 1000 + IDLE_US[_i];
+    for (size_t i = 0; i < SLOT_PHASES; i++) {
+        slot_holders_add(&holders, &added[i], &admission, taken_us);
+    }
+    const uint64_t last_us = taken_us + PERIOD_US + PERIOD_US / 4 + 2 * PHASE_US;
+    for (uint64_t now_us = taken_us + PHASE_US; now_us <= last_us; now_us += PHASE_US) {
+        ck_assert(!slot_holders_renew(&holders, &store, now_us, PERIOD_US));
+    }
+    for (size_t i = 0; i < SLOT_PHASES; i++) {
+        ck_assert_uint_gt(added[i].renewed_us, taken_us);
+    }
+    close_holders(&holders);
 }
 END_TEST
 
@@ -680,6 +779,9 @@ static Suite *settlement_suite(void)
     tcase_add_test(make, after_an_outage_renewals_are_spread_out);
     tcase_add_test(make, renewals_that_cannot_be_sent_are_tried_in_turn);
     tcase_add_test(make, slots_of_one_request_are_renewed_each_when_its_server_has_room);
+    tcase_add_test(make, the_timer_of_renewals_runs_while_there_are_holders);
+    tcase_add_test(make, holders_that_wait_are_holders);
+    tcase_add_loop_test(make, slots_that_are_taken_after_an_idle_time_are_renewed_in_time, 0, 4);
     tcase_add_test(make, what_was_not_charged_is_not_settled);
     suite_add_tcase(suite, make);
     return suite;
