@@ -384,7 +384,7 @@ static enum step take_head(struct admin_connection *connection, const struct hea
     if (connection->verdict.status != 0) {
         return refuse(connection, connection->verdict.status, connection->verdict.reason);
     }
-    if (connection->verdict.title != ACCESS_BY_NOTHING) {
+    if (connection->verdict.title != ACCESS_BY_NOTHING && match->effect != ADMIN_SHOWS_PAGE) {
         connection->known_by = connection->verdict.title;
     }
     if (!has_room) {

@@ -39,7 +39,7 @@ struct admin_connection {
     struct list node; /* of the listener's */
     struct admin_listener *admin_listener;
     struct access_peer peer;
-    enum access_title known_by; /* by which a request was let in last */
+    enum access_title known_by; /* by which a request was let in last, not for the page */
     struct stream stream;
     struct timer timer;
     struct loop_task answered; /* continues after the resource's answer, outside its call stack */

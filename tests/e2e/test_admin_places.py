@@ -120,6 +120,22 @@ def test_a_few_connections_that_need_no_token_stay_in_a_flood_of_strangers(start
                 client.close()
 
 
+def test_who_has_only_seen_the_page_gives_way_to_strangers(start):
+    place = open_at(start)
+    with Client(place) as reader:
+        reader.send(OF_PAGE)
+        assert reader.read().status == 200
+        clients = flood(place, b"")
+        try:
+            assert Admin(place).ask("GET", "/healthz").status == 200, "the flood is seen"
+            reader.send(ALIVE)
+            with pytest.raises((message.Cut, ConnectionError)):
+                reader.read()
+        finally:
+            for client in clients:
+                client.close()
+
+
 ALIVE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
