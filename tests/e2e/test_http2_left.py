@@ -248,10 +248,10 @@ def begin_old(server, client):
     return streams, server.requests[n_before:]
 
 
-def leave_at_once(server, client, n=4):
-    """The server's requests."""
+def leave_at_once(server, client, n=4, addresses=(LEAVER,)):
+    """The server's requests, of the clients with these @addresses in turn."""
     n_before = len(server.requests)
-    streams = [client.begin(path="/work", more=of(LEAVER)) for _ in range(n)]
+    streams = [client.begin(path="/work", more=of(addresses[i % len(addresses)])) for i in range(n)]
     server.wait_for(n_before + n)
     for stream in streams:
         client.reset(stream)
@@ -276,6 +276,31 @@ def test_who_leaves_requests_before_a_connection_ends_gets_one_of_its_own(start,
     for request in requests:
         request.peer.answer(request.stream)
     assert [other.answer(stream).status for stream in streams] == [200] * 3
+
+
+@pytest.mark.parametrize("n_clients", [2, 4])
+def test_clients_that_leave_requests_in_turn_before_a_connection_ends_are_all_remembered(
+        start, server, connect, n_clients):
+    addresses = range(40, 40 + n_clients)
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, more=""))
+    client, other = connect(proxy), connect(proxy)
+    shared = leave_at_once(server, client, 4, addresses)[0].peer
+    until(lambda: shared.is_closed, "the connection to end")
+    _, request = work(server, other, OTHER)
+    peers = [request.peer] + [work(server, client, address)[1].peer for address in addresses]
+    assert len(set(peers)) == 1 + n_clients
+
+
+def test_a_request_is_tried_again_whose_client_was_not_the_only_one_to_leave_others(start, server, connect):
+    """It has left the last, and has the only one that is under way."""
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    client = connect(start(policy(server, more="")))
+    stream, _ = work(server, client, OTHER)
+    leave_at_once(server, client, 4, (LEAVER, LEAVER, LEAVER, OTHER))
+    again = server.wait_for(6)
+    again.peer.answer(again.stream)
+    assert client.answer(stream).status == 200
 
 
 def test_who_leaves_requests_before_a_connection_ends_in_order_shares_the_next(start, server, connect):

@@ -13,6 +13,7 @@
 enum {
     UPSTREAM_TRAILERS_MAX = 64,
     UPSTREAM_STREAM_WINDOW = 65535, /* of an answer: what may wait here for a slow client */
+    UPSTREAM_LEAVERS_MAX = 4,
 };
 
 /* Bytes that were read from the server, shared by the streams whose users have not taken theirs. In
@@ -77,6 +78,12 @@ struct upstream_stream {
     size_t trailer_bytes;
 };
 
+/* A client whose stream, which it had left, the proxy has reset. */
+struct upstream_leaver {
+    struct address client;
+    uint64_t left_us; /* monotonic: when, of the last; 0: there is none */
+};
+
 struct upstream_http2 {
     struct upstream *connection;
     struct http2_session *session; /* NULL: it is being made */
@@ -86,12 +93,11 @@ struct upstream_http2 {
     struct list unreported; /* those whose users get a head or small pieces after the read */
     struct list refused;    /* those whose request is not sent */
     size_t n_streams;
-    bool is_exclusive;       /* for requests of `owner` alone */
-    bool is_single;          /* the same, and for one at a time: see upstream_request */
-    bool is_set_aside;       /* the same, or for nobody, while answers are held back */
-    struct address owner;    /* of these; as address_of_client() gives it */
-    struct address left_by;  /* whose stream, which it had left, the proxy has reset last */
-    uint64_t left_us;        /* monotonic: when; 0: none so far */
+    bool is_exclusive;    /* for requests of `owner` alone */
+    bool is_single;       /* the same, and for one at a time: see upstream_request */
+    bool is_set_aside;    /* the same, or for nobody, while answers are held back */
+    struct address owner; /* of these; as address_of_client() gives it */
+    struct upstream_leaver leavers[UPSTREAM_LEAVERS_MAX]; /* the latest, in no order */
     uint32_t n_resets;       /* streams that the proxy has reset, whoever left them */
     size_t n_held;           /* streams whose answer is held back */
     bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */

@@ -220,6 +220,22 @@ static bool has_others(const struct upstream_http2 *http2, const struct address 
     return false;
 }
 
+/* The place of @client among those who have left streams of @http2, or of the oldest of them. */
+static struct upstream_leaver *leaver_of(struct upstream_http2 *http2, const struct address *client)
+{
+    struct upstream_leaver *oldest = &http2->leavers[0];
+    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
+        struct upstream_leaver *leaver = &http2->leavers[i];
+        if (leaver->left_us != 0 && address_equals(&leaver->client, client)) {
+            return leaver;
+        }
+        if (leaver->left_us < oldest->left_us) {
+            oldest = leaver;
+        }
+    }
+    return oldest;
+}
+
 /* Whether the server, which works on, is told of one more stream that is left. */
 static bool may_reset(const struct upstream_stream *stream)
 {
@@ -249,8 +265,8 @@ static bool note_left(struct upstream_stream *stream)
         return false;
     }
     if (is_left) {
-        http2->left_by = stream->client;
-        http2->left_us = clock_monotonic_us();
+        *leaver_of(http2, &stream->client) =
+            (struct upstream_leaver){.client = stream->client, .left_us = clock_monotonic_us()};
     }
     http2->n_resets += is_reset;
     return true;
@@ -270,12 +286,6 @@ void upstream_sharing_leave(struct upstream_stream *stream)
         http2_stream_drop(&stream->stream);
     }
     upstream_http2_wake(upstream_http2_of(stream));
-}
-
-/* Whether a client has just left a stream that was reset: servers take many for an attack. */
-static bool was_left(const struct upstream_http2 *http2)
-{
-    return http2->left_us != 0 && clock_monotonic_us() - http2->left_us < SUSPECT_US;
 }
 
 /* The clients whose answers are held back still may be why. */
@@ -307,12 +317,31 @@ void upstream_sharing_close(struct upstream_http2 *http2)
 
 /* --- the end of a connection, and why --- */
 
-/* Whether streams of several clients are under way, or were when the last was left. */
+/* Whether @leaver has just left a stream that was reset: servers take many for an attack. */
+static bool has_just_left(const struct upstream_leaver *leaver)
+{
+    return leaver->left_us != 0 && clock_monotonic_us() - leaver->left_us < SUSPECT_US;
+}
+
+static bool has_other_leavers(const struct upstream_http2 *http2, const struct address *client)
+{
+    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
+        const struct upstream_leaver *leaver = &http2->leavers[i];
+        if (has_just_left(leaver) && !address_equals(&leaver->client, client)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether streams of several clients are under way, or were when the latest were left. */
 static bool has_strangers(const struct upstream_http2 *http2)
 {
-    return !list_is_empty(&http2->streams) &&
-           has_others(http2, was_left(http2) ? &http2->left_by
-                                             : &upstream_stream_at(http2->streams.next)->client);
+    if (list_is_empty(&http2->streams)) {
+        return false;
+    }
+    const struct address *first = &upstream_stream_at(http2->streams.next)->client;
+    return has_others(http2, first) || has_other_leavers(http2, first);
 }
 
 static enum http2_goaway goaway_of(const struct upstream_http2 *http2)
@@ -341,12 +370,16 @@ static void suspect(struct upstream_stream *stream, enum http2_goaway goaway, bo
     note_suspect(stream);
 }
 
-/* Who left the last request is suspect also where nobody else is harmed any more: hypercorn answers
- * the others before it ends the connection. */
+/* Those who left the latest requests are suspect also where nobody else is harmed any more:
+ * hypercorn answers the others before it ends the connection. Of them the proxy does not know whose
+ * were too many. If it were the last alone, clients that leave in turn would end a connection each,
+ * and one that leaves a single request behind those of another would be suspect in its place. */
 static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, bool is_alone)
 {
-    if (was_left(http2) && goaway != HTTP2_GOAWAY_FINE) {
-        note_client(http2, &http2->left_by);
+    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX && goaway != HTTP2_GOAWAY_FINE; i++) {
+        if (has_just_left(&http2->leavers[i])) {
+            note_client(http2, &http2->leavers[i].client);
+        }
     }
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         suspect(upstream_stream_at(node), goaway, is_alone);
