@@ -56,7 +56,7 @@ static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status
 {
     const uint16_t status = grpc_answer_status(http_status, grpc_status);
     return answer_is_gateway_error(status) || answer_refuses_body(status, is_cut) ||
-           (is_conditional && (status == 412 || status == 416)) ||
+           (is_conditional && status >= 400 && answer_is_of_condition(status)) ||
            grpc_status == GRPC_RESOURCE_EXHAUSTED;
 }
 
@@ -66,6 +66,13 @@ static inline bool answer_is_doubtful(uint16_t http_status, unsigned grpc_status
 static inline bool answer_hides_status(unsigned status)
 {
     return status == 406 || status >= 500;
+}
+
+/* Whether a set has an answer only where it names the status itself, and not by its class: the
+ * answer @is_doubtful, or a 406, which a client has for any request. */
+static inline bool answer_needs_name(unsigned status, bool is_doubtful)
+{
+    return is_doubtful || status == 406;
 }
 
 /* All zero is the empty set. */

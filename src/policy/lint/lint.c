@@ -51,6 +51,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_fails_open},
         {.check_rule = lint_refunds_leaving},
         {.check_rule = lint_chosen_statuses},
+        {.check_rule = lint_missed_guesses},
         {.check = lint_plain_secrets},
         {.check = lint_empty_secret},
         {.check = lint_providers},

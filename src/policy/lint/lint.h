@@ -67,8 +67,9 @@ lint_rule_check lint_spoofable_addresses;
 lint_rule_check lint_replaced_keys;
 lint_rule_check lint_unreachable_plans;
 lint_rule_check lint_fails_open;
-lint_rule_check lint_chosen_statuses;
 lint_rule_check lint_refunds_leaving;
+lint_rule_check lint_chosen_statuses;
+lint_rule_check lint_missed_guesses;
 lint_rule_check lint_unasked_certificates;
 lint_rule_check lint_unseen_shadows;
 

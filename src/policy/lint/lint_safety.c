@@ -1,6 +1,6 @@
 /* Finds trust in all peers, what a public listener should not leave to a default, limits that allow
- * requests when Redis is unavailable or a client leaves, secrets in the file, and shadow verdicts
- * that are not visible. */
+ * requests when Redis is unavailable, secrets in the file, and shadow verdicts that are not
+ * visible. */
 
 #include "policy/key_values.h"
 #include "policy/lint/lint.h"
@@ -114,104 +114,6 @@ void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
                   "limit \"%.*s\" counts refused logins, and lets every attempt pass while "
                   "Redis is away: write on_failure: local or deny",
                   SPAN_ARGS(rule->name));
-    }
-}
-
-/* --- refund: client_left --- */
-
-void lint_refunds_leaving(struct lint *lint, const struct limit_rule *rule,
-                          const struct spec_limit *spec)
-{
-    if (rule->refund_on.client_left && !rule->limits[0].shadow) {
-        node_warn(lint->diags, spec->refund_on.node, WARNING_REFUNDS_LEAVING,
-                  "a client avoids limit \"%.*s\": it sends a request, leaves before the "
-                  "answer and gets back what it took; the server has worked for it",
-                  SPAN_ARGS(rule->name));
-    }
-}
-
-/* --- statuses that a client chooses --- */
-
-static bool is_charged(const struct limit_rule *rule, unsigned status)
-{
-    return (!rule->charge_on.is_said || answer_set_has(&rule->charge_on, status)) &&
-           !answer_set_has(&rule->refund_on, status);
-}
-
-/* A status of @rule that gives back what a request took, and that a client gets for any request: by
- * Range, If-None-Match or If-Match. 0: there is none. */
-static unsigned refunded_choice(const struct limit_rule *rule)
-{
-    static const unsigned BY_CLASS[] = {206, 304};
-    static const unsigned BY_NAME[] = {412, 416};
-    if (!is_charged(rule, 200)) {
-        return 0;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(BY_CLASS); i++) {
-        if (answer_set_has(&rule->refund_on, BY_CLASS[i])) {
-            return BY_CLASS[i];
-        }
-    }
-    for (size_t i = 0; i < ARRAY_LEN(BY_NAME); i++) {
-        if (answer_set_names(&rule->refund_on, BY_NAME[i])) {
-            return BY_NAME[i];
-        }
-    }
-    return 0;
-}
-
-/* A status of @rule that gives back what a request took, and that may stand for another one, which
- * @rule charges: see answer_hides_status(). 0: there is none. */
-static unsigned refunded_error(const struct limit_rule *rule)
-{
-    if (rule->charge_on.is_said && !rule->charge_on.has_answers) {
-        return 0;
-    }
-    if (answer_set_names(&rule->refund_on, 406)) {
-        return 406;
-    }
-    return answer_set_has(&rule->refund_on, 500) ? 500 : 0;
-}
-
-/* The status of a lost answer that @rule gives back. 0: there is none. */
-static unsigned refunded_loss(const struct limit_rule *rule)
-{
-    const unsigned status = answer_set_names(&rule->refund_on, 502) ? 502 : 504;
-    return answer_set_names(&rule->refund_on, status) && is_charged(rule, 200) ? status : 0;
-}
-
-void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
-                          const struct spec_limit *spec)
-{
-    const unsigned refunded = refunded_choice(rule);
-    const unsigned error = refunded_error(rule);
-    const unsigned lost = refunded_loss(rule);
-    if (rule->limits[0].shadow) {
-        return;
-    }
-    if (refunded == 0 && is_charged(rule, 200) && !is_charged(rule, 206)) {
-        node_warn(lint->diags, spec->charge_on.node, WARNING_CLIENT_CHOSEN_STATUS,
-                  "a client avoids limit \"%.*s\": with \"Range: bytes=0-\" many servers send the "
-                  "whole answer as 206, which is not charged; write 206 beside 200, or 2xx",
-                  SPAN_ARGS(rule->name));
-    } else if (refunded != 0) {
-        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
-                  "a client avoids limit \"%.*s\": it gets a %u, whose charge is refunded, for "
-                  "requests of its choice, by Range, If-None-Match or If-Match; the server has "
-                  "worked for it",
-                  SPAN_ARGS(rule->name), refunded);
-    } else if (error != 0) {
-        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
-                  "a client avoids limit \"%.*s\": many applications answer %u when their work is "
-                  "done, to an Accept that asks for what they cannot write; its charge is refunded",
-                  SPAN_ARGS(rule->name), error);
-    }
-    if (lost != 0) {
-        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
-                  "limit \"%.*s\" refunds %u, of outages and also where a client brings it about, "
-                  "by a long value that the server repeats, or a body that it does not read: the "
-                  "server has worked for it then; 5xx does not refund it",
-                  SPAN_ARGS(rule->name), lost);
     }
 }
 

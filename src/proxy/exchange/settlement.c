@@ -43,7 +43,8 @@ static bool is_refunded(const struct limit_rule *rule, const struct outcome *out
 {
     const struct answer_set *set = &rule->refund_on;
     const bool has_answer = outcome->end != ANSWER_CLIENT_LEFT && outcome->end != ANSWER_REFUSED;
-    if (has_answer && (is_lost(outcome) || (outcome->status == 406 && is_of_server(outcome)))) {
+    if (has_answer && (is_lost(outcome) ||
+                       (answer_needs_name(outcome->status, false) && is_of_server(outcome)))) {
         return answer_set_names(set, outcome->status);
     }
     return set->is_said && is_in(set, outcome);

@@ -407,33 +407,6 @@ static const struct {
      "limits: {l: {key: client.ip, rate: 1/s}}\n"
      "routes: [{match: {path: /a, grpc: true}, limits: [l], upstream: u},\n"
      "         {match: {path: /a}, limits: [l], upstream: u}]\n"},
-    {"client-chosen-status", 1, /* whole answers by Range */
-     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [200, 304]}}\n"
-     "routes: [{limits: [l], upstream: u}]\n"},
-    {"client-chosen-status", 0,
-     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [200, 206]},\n"
-     "         m: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [404]},\n"
-     "         n: {key: client.ip, rate: 1/s, refund_on: [4xx, 503, server_failed]},\n"
-     "         o: {key: client.ip, rate: 1/s, charge_on: [200], shadow: true}}\n"
-     "routes: [{limits: [l, m, n, o], upstream: u}]\n"},
-    {"client-chosen-status", 7, /* a refund of what conditions, ranges, Accept and gateways give */
-     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [401], refund_on: [406]},\n"
-     "         m: {key: client.ip, rate: 1/s, charge_on: [401, 403], refund_on: [5xx]},\n"
-     "         n: {key: client.ip, rate: 1/s, refund_on: [501, 502]},\n"
-     "         o: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [504]},\n"
-     "         p: {key: client.ip, rate: 1/s, refund_on: [304]},\n"
-     "         q: {key: client.ip, rate: 1/s, charge_on: [2xx], refund_on: [206]},\n"
-     "         r: {key: client.ip, rate: 1/s, refund_on: [412]},\n"
-     "         s: {key: client.ip, rate: 1/s, charge_on: [5xx], refund_on: [500]}}\n"
-     "routes: [{limits: [l, m, n, o, p, q, r, s], upstream: u}]\n"},
-    {"refunds-leaving", 1,
-     "limits: {l: {key: client.ip, rate: 1/s, refund_on: [5xx, client_left]},\n"
-     "         m: {key: client.ip, rate: 1/m, refund_on: client_left, shadow: true}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"refunds-leaving", 0,
-     "limits: {l: {key: client.ip, rate: 1/s, charge_on: [401, client_left], refund_on: "
-     "server_failed}}\n"
-     "routes: [{limits: [l], upstream: u}]\n"},
 
     {"plain-secret", 3,
      "store: {redis: \"redis+sentinel://:a@127.0.0.1/m\", sentinel_password: b, secret: c}\n"
