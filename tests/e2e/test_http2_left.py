@@ -12,13 +12,13 @@ from harness.wait import until
 WORKER, LEAVER, OTHER = 8, 9, 1
 
 
-def policy(server, more=", max_streams: 16"):
+def policy(server, more=", max_streams: 16", limit="rate: 10000/s"):
     return f"""
         listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
         workers: 1
         trusted_proxies: [127.0.0.1]
         upstreams: {{api: {{servers: ["{server.url}"]{more}}}}}
-        limits: {{a: {{key: client.ip, rate: 10000/s}}}}
+        limits: {{a: {{key: client.ip, {limit}}}}}
         routes: [{{upstream: api, limits: [a]}}]
         """
 
@@ -122,6 +122,35 @@ def test_without_max_streams_a_connection_takes_64_requests_that_are_left(start,
     assert connection_of(server, other) == 3
     request.peer.answer(request.stream, b"the last")
     assert other.answer(stream).body == b"the last"
+
+
+def fill(server, connect, start, **options):
+    """Six requests at a server of max_connections: 6, of which five are left: those. Then five more are sent."""
+    proxy = start(policy(server, ", max_streams: 16, max_connections: 6, queue: {wait: 1m}", **options))
+    client, other = connect(proxy), connect(proxy)
+    work(server, other)
+    left = leave_at_once(server, client, 5)
+    for i in range(5):
+        other.begin(path="/work", more=of(20 + i))
+    return left, other
+
+
+def test_a_request_that_was_left_is_none_of_max_connections_whether_the_server_is_told_or_not(
+        start, server, connect):
+    left, _ = fill(server, connect, start)
+    server.wait_for(11)
+    until(lambda: left[0].reset, "the first to be reset")
+    left[0].peer.await_read()
+    assert [request.reset for request in left].count(None) == 3
+
+
+def test_a_request_that_was_left_is_one_of_max_connections_while_it_holds_a_slot(start, server, connect):
+    left, other = fill(server, connect, start, limit="algorithm: concurrency, rate: 9")
+    other.pong()
+    assert len(server.requests) == 6
+    for request in left:
+        request.peer.answer(request.stream)
+    server.wait_for(11)
 
 
 # --- servers that end a connection for what is reset on it ---

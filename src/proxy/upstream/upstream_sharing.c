@@ -245,7 +245,8 @@ static bool may_reset(const struct upstream_stream *stream)
            !has_others(http2, &stream->client);
 }
 
-/* @stream is about to end. False: its server is not to know. */
+/* @stream is about to end. False: its server is not to know. Either way it is none of
+ * max_connections any more: what is to be counted until its server has ended it holds a slot. */
 static bool note_left(struct upstream_stream *stream)
 {
     struct upstream_http2 *http2 = upstream_http2_of(stream);
