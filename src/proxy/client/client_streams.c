@@ -95,7 +95,7 @@ static bool make_room(struct client_env *clients, const struct stream_client *ow
     if (victim == NULL) {
         return false;
     }
-    if (victim->ops->moved_us(victim) == STREAM_IS_EXEMPT) {
+    if (victim->ops->is_exempt(victim)) {
         client_streams_give(clients, victim);
         return true;
     }

@@ -402,14 +402,17 @@ static const struct client_ops OPS = {
 };
 
 /* The policy may have changed since the request began: its peer may be a trusted proxy. */
+static bool is_exempt(struct stream_slot *slot)
+{
+    const struct http2_request *request = CONTAINER_OF(slot, struct http2_request, slot);
+    return connection_limits_is_protected(request->clients,
+                                          &request->connection->downstream->connection.peer);
+}
+
 static uint64_t moved_us(struct stream_slot *slot)
 {
     const struct http2_request *request = CONTAINER_OF(slot, struct http2_request, slot);
     const struct exchange *exchange = request->exchange;
-    const struct address *peer = &request->connection->downstream->connection.peer;
-    if (connection_limits_is_protected(request->clients, peer)) {
-        return STREAM_IS_EXEMPT;
-    }
     if (exchange == NULL) {
         return request->waits_from_us;
     }
@@ -428,7 +431,11 @@ static void evict(struct stream_slot *slot)
     }
 }
 
-static const struct stream_slot_ops SLOT_OPS = {.moved_us = moved_us, .evict = evict};
+static const struct stream_slot_ops SLOT_OPS = {
+    .is_exempt = is_exempt,
+    .moved_us = moved_us,
+    .evict = evict,
+};
 
 struct http2_request *http2_request_new(struct http2_connection *connection, uint64_t now_us)
 {

@@ -1,5 +1,6 @@
 #include "proxy/client/stream_clients.h"
 
+#include <assert.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ void stream_clients_remove(struct stream_clients *clients, struct stream_slot *s
 static const struct stream_client *find_most(struct stream_clients *clients,
                                              const struct stream_client *own, uint32_t n_own)
 {
+    assert(n_own > 0);
     const struct stream_client *most = NULL;
     uint32_t n_most = n_own - 1; /* without the one that is to come */
     unsigned n_looks = STREAM_SCAN_MAX;
@@ -144,6 +146,9 @@ struct stream_slot *stream_clients_choose(struct stream_clients *clients,
     struct list *node = client->slots.next;
     for (unsigned i = 0; i < STREAM_SCAN_MAX && node != &client->slots; i++) {
         struct stream_slot *slot = CONTAINER_OF(node, struct stream_slot, node);
+        if (slot->ops->is_exempt(slot)) {
+            return slot;
+        }
         const uint64_t moved_us = slot->ops->moved_us(slot);
         if (longest == NULL || moved_us < longest_us) {
             longest_us = moved_us;

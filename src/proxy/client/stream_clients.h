@@ -9,6 +9,7 @@
 #ifndef SLUICE_PROXY_CLIENT_STREAM_CLIENTS_H
 #define SLUICE_PROXY_CLIENT_STREAM_CLIENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,11 +35,11 @@ struct stream_client {
 
 struct stream_slot;
 
-#define STREAM_IS_EXEMPT UINT64_C(0)
-
 struct stream_slot_ops {
-    /* Monotonic: when something moved last. STREAM_IS_EXEMPT: its client has become one that does
-     * not count, so the request gives its slot up and goes on. */
+    /* Whether its client has become one that does not count: the request gives its slot up, and
+     * goes on. */
+    bool (*is_exempt)(struct stream_slot *slot);
+    /* Monotonic: when something moved last. */
     uint64_t (*moved_us)(struct stream_slot *slot);
     /* It gives way to a request of another client, and has no slot any more: reset it. */
     void (*evict)(struct stream_slot *slot);
@@ -75,7 +76,8 @@ void stream_clients_add(struct stream_clients *clients, struct stream_client *cl
 void stream_clients_remove(struct stream_clients *clients, struct stream_slot *slot);
 
 /* The request that gives way to one of @own, which has @n_own then: the one that has waited longest
- * without progress, of the client with the most, if that has more than @n_own. NULL: none. */
+ * without progress, or one that is exempt, of the client with the most, if that has more than
+ * @n_own. NULL: none. */
 MUST_USE struct stream_slot *stream_clients_choose(struct stream_clients *clients,
                                                    const struct stream_client *own, uint32_t n_own);
 

@@ -266,6 +266,13 @@ START_TEST(requests_of_trusted_proxies_do_not_count)
 }
 END_TEST
 
+static const struct stream_slot *exempt;
+
+static bool is_exempt(struct stream_slot *slot)
+{
+    return slot == exempt;
+}
+
 static uint64_t moved_us(struct stream_slot *slot)
 {
     (void)slot;
@@ -274,7 +281,7 @@ static uint64_t moved_us(struct stream_slot *slot)
 
 START_TEST(who_has_grown_since_a_search_is_found_at_once)
 {
-    static const struct stream_slot_ops OPS = {.moved_us = moved_us};
+    static const struct stream_slot_ops OPS = {.is_exempt = is_exempt, .moved_us = moved_us};
     struct stream_slot slots[] = {{.ops = &OPS}, {.ops = &OPS}};
     struct stream_clients these;
     struct client_counts counts;
@@ -292,6 +299,8 @@ START_TEST(who_has_grown_since_a_search_is_found_at_once)
     }
     ck_assert_ptr_eq(stream_clients_choose(&these, own, 1), &slots[0]);
     ck_assert_ptr_null(stream_clients_choose(&these, own, 2));
+    exempt = &slots[1];
+    ck_assert_ptr_eq(stream_clients_choose(&these, own, 1), &slots[1]);
     for (size_t i = 0; i < ARRAY_LEN(slots); i++) {
         stream_clients_remove(&these, &slots[i]);
     }
