@@ -46,27 +46,18 @@ static atomic_uint_least64_t *row_of(struct stall_budgets *budgets, uint64_t has
     return budgets->rows[hash % STALL_BUDGETS_ROWS];
 }
 
-/* The place of the client with @hash; NULL: it has none. */
-static atomic_uint_least64_t *find(struct stall_budgets *budgets, uint64_t hash)
-{
-    atomic_uint_least64_t *row = row_of(budgets, hash);
-    for (size_t i = 0; i < STALL_BUDGETS_PER_ROW; i++) {
-        if (is_of(atomic_load_explicit(&row[i], memory_order_relaxed), hash)) {
-            return &row[i];
-        }
-    }
-    return NULL;
-}
-
-/* The place that a new client takes. */
-static atomic_uint_least64_t *find_fullest(struct stall_budgets *budgets, uint64_t hash,
-                                           uint64_t now_ms)
+/* The place of the client with @hash, or else that of the one with most left, which it takes. */
+static atomic_uint_least64_t *find(struct stall_budgets *budgets, uint64_t hash, uint64_t now_ms)
 {
     atomic_uint_least64_t *row = row_of(budgets, hash);
     atomic_uint_least64_t *fullest = &row[0];
     uint64_t least_ms = UINT64_MAX;
     for (size_t i = 0; i < STALL_BUDGETS_PER_ROW; i++) {
-        const uint64_t due = due_ms(atomic_load_explicit(&row[i], memory_order_relaxed), now_ms);
+        const uint64_t entry = atomic_load_explicit(&row[i], memory_order_relaxed);
+        if (is_of(entry, hash)) {
+            return &row[i];
+        }
+        const uint64_t due = due_ms(entry, now_ms);
         if (due < least_ms) {
             least_ms = due;
             fullest = &row[i];
@@ -78,10 +69,10 @@ static atomic_uint_least64_t *find_fullest(struct stall_budgets *budgets, uint64
 uint64_t stall_budgets_left_us(struct stall_budgets *budgets, const struct address *client,
                                uint64_t now_us)
 {
-    const atomic_uint_least64_t *place = find(budgets, hash_of(client));
-    const uint64_t due = place == NULL ? 0
-                                       : due_ms(atomic_load_explicit(place, memory_order_relaxed),
-                                                now_us / US_PER_MS);
+    const uint64_t hash = hash_of(client);
+    const uint64_t now_ms = now_us / US_PER_MS;
+    const uint64_t entry = atomic_load_explicit(find(budgets, hash, now_ms), memory_order_relaxed);
+    const uint64_t due = is_of(entry, hash) ? due_ms(entry, now_ms) : 0;
     return (PERIOD_MS - due) * US_PER_MS / REFILL_PER_US;
 }
 
@@ -90,10 +81,7 @@ bool stall_budgets_take(struct stall_budgets *budgets, const struct address *cli
 {
     const uint64_t hash = hash_of(client);
     const uint64_t now_ms = now_us / US_PER_MS;
-    atomic_uint_least64_t *place = find(budgets, hash);
-    if (place == NULL) {
-        place = find_fullest(budgets, hash, now_ms);
-    }
+    atomic_uint_least64_t *place = find(budgets, hash, now_ms);
     uint_least64_t entry = atomic_load_explicit(place, memory_order_relaxed);
     uint64_t taken;
     do {
@@ -114,16 +102,13 @@ void stall_budgets_give(struct stall_budgets *budgets, const struct address *cli
 {
     const uint64_t hash = hash_of(client);
     const uint64_t now_ms = now_us / US_PER_MS;
-    atomic_uint_least64_t *place = find(budgets, hash);
-    if (place == NULL) {
-        return; /* forgotten: it has all */
-    }
+    atomic_uint_least64_t *place = find(budgets, hash, now_ms);
     uint_least64_t entry = atomic_load_explicit(place, memory_order_relaxed);
     uint64_t given;
     do {
         const uint64_t due = due_ms(entry, now_ms);
         if (!is_of(entry, hash) || due == 0) {
-            return;
+            return; /* it has all, or is forgotten */
         }
         const uint64_t back_ms = refill_ms(time_us) < due ? refill_ms(time_us) : due;
         given = (hash & ~TIME_MASK) | ((now_ms + due - back_ms) & TIME_MASK);
