@@ -113,6 +113,7 @@ struct answer {
     uint64_t charged_at_us[STORY_LIMITS];
     struct verdict verdicts[STORY_IDENTICAL][STORY_LIMITS];
     bool allowed[STORY_IDENTICAL];
+    size_t n_gone; /* of a settlement: slots that it was to renew, and did not */
 };
 
 static void read_identical(const struct step *step, struct charge *charges,
@@ -135,7 +136,7 @@ static void read_step(const struct step *step, struct charge *charges, struct sc
                       struct answer *answer)
 {
     if (step->settles) {
-        script_client_read_settled(client);
+        answer->n_gone = script_client_read_settled(client);
     } else if (step->batch_size > 1) {
         read_identical(step, charges, client, answer);
     } else {
@@ -165,6 +166,11 @@ static bool play(struct story *story, struct script_client *client, struct tally
     }
     for (size_t i = 0; i < STORY_STEPS; i++) {
         const struct step *step = &story->steps[i];
+        ck_assert_msg(!step->settles || answers[i].n_gone == step->is_gone,
+                      "settlement %d of slot %" PRIu64 " at %" PRIu64 " us, lease %" PRIu64
+                      ": C says %d are gone, Lua %zu",
+                      step->settlement.kind, step->settlement.slot, step->now_us,
+                      step->limits[step->of].params.lease, step->is_gone, answers[i].n_gone);
         for (size_t request = 0; request < step->batch_size; request++) {
             compare(story, step, request, answers[i].verdicts[request],
                     answers[i].allowed[request]);

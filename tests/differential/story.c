@@ -236,7 +236,7 @@ static void make_settlement(struct story *story, struct step *step,
     } else {
         step->settlement.delta = make_delta(then->cost[of]);
     }
-    judge_settlement(&step->settlement, &states[of][step->key[0]], step->now_us);
+    step->is_gone = judge_settlement(&step->settlement, &states[of][step->key[0]], step->now_us);
 }
 
 /* --- stories --- */

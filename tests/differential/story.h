@@ -44,6 +44,7 @@ struct step {
     uint64_t charged_at_us[STORY_LIMITS]; /* of the first request */
     size_t of;                            /* settles: the number of the limit, its key is key[0] */
     struct settlement settlement;
+    bool is_gone; /* it is to renew a slot that the script does not renew */
 };
 
 struct story {

@@ -53,13 +53,26 @@ bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t no
     return admitted;
 }
 
-void judge_settlement(const struct settlement *settlement, struct judge_state *state,
+/* Whether the lease of @slot ends at @ends. The state is a number of slots, then of each its id and
+ * the end of its lease. */
+static bool ends_at(const struct judge_state *state, uint64_t slot, uint64_t ends)
+{
+    for (uint64_t i = 0; i < state->words[0]; i++) {
+        if (state->words[1 + 2 * i] == slot) {
+            return state->words[2 + 2 * i] == ends;
+        }
+    }
+    return false;
+}
+
+bool judge_settlement(const struct settlement *settlement, struct judge_state *state,
                       uint64_t now_us)
 {
     const struct limit *limit = settlement->limit;
     const struct algorithm *algorithm = limit->algorithm;
     const uint64_t now = limit_ticks(limit, now_us);
     const struct limit_call call = {.now = now};
+    bool is_gone = false;
     switch (settlement->kind) {
     case SETTLE_COST:
         ck_assert_uint_le(algorithm->state_bytes(state->words, &limit->params, &call),
@@ -72,9 +85,11 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
         algorithm->release(state->words, &limit->params, now, settlement->slot);
         break;
     case SETTLE_RENEW:
-        if (!algorithm->has_slot(state->words, settlement->slot)) {
+        is_gone = !algorithm->has_slot(state->words, settlement->slot);
+        if (is_gone) {
             break; /* SETTLE_RETAKE follows if it is held */
         }
+        is_gone = ends_at(state, settlement->slot, now + limit->params.lease);
         algorithm->renew(state->words, &limit->params, now, settlement->slot);
         break;
     case SETTLE_RETAKE:
@@ -84,4 +99,5 @@ void judge_settlement(const struct settlement *settlement, struct judge_state *s
         algorithm->renew(state->words, &limit->params, now, settlement->slot);
         break;
     }
+    return is_gone;
 }

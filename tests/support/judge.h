@@ -38,8 +38,9 @@ bool judge_decide(struct judge_charge *charges, size_t n_charges, uint64_t now_u
 bool judge_decide_as(struct judge_charge *charges, size_t n_charges, uint64_t now_us,
                      enum decision_aim aim);
 
-/* What @settlement does to the state of its key. */
-void judge_settlement(const struct settlement *settlement, struct judge_state *state,
+/* What @settlement does to the state of its key. True: the script is to say that it was to renew a
+ * slot that is not there, or one that was taken or renewed at @now_us. */
+bool judge_settlement(const struct settlement *settlement, struct judge_state *state,
                       uint64_t now_us);
 
 #endif /* SLUICE_TESTS_SUPPORT_JUDGE_H */
