@@ -248,7 +248,7 @@ def answer_500_and_end(peer):
     for stream, request in peer.requests.items():
         if request.path == "/work" and request.reset is None:
             peer.answer(stream, status=500)
-    peer.close_in_order()
+    peer.end()
 
 
 def count_resets(server, end, most=3):
@@ -298,6 +298,7 @@ def test_who_leaves_requests_before_a_connection_ends_gets_one_of_its_own(start,
     streams, _ = begin_old(server, other)
     shared = leave_at_once(server, client)[0].peer
     assert [other.answer(stream).status for stream in streams] == [status] * 3
+    until(lambda: shared.is_closed, "the connection to end")
     streams, requests = begin_old(server, other)
     assert {request.peer for request in requests}.isdisjoint({shared})
     left = leave_at_once(server, client)

@@ -120,12 +120,16 @@ class Peer:
             return
         until(is_answered, "the answer to a PING")
 
-    def close_in_order(self):
-        """Until the other side has read the end of what was sent, and has closed too."""
+    def end(self):
+        """Nothing more is sent."""
         try:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+
+    def close_in_order(self):
+        """Until the other side has read the end of what was sent, and has closed too."""
+        self.end()
         until(lambda: self.is_closed, "the other side to close")
         self.close()
 
