@@ -97,11 +97,26 @@ def with_other_ways_in(policy):
     ("POST", "/graphql", [], 1024, [401] * 5 + [429]),
     ("POST", "/graphql", [], 1025, [413] * 6),
     ("POST", "/GraphQL/", [("Content-Encoding", "gzip")], 1, [415] * 6),
+    ("POST", "/graphql", [("Next-Action", "id")], 1025, [413] * 6),
+    ("POST", "/graphql", [("Authorization", "x"), ("Content-Encoding", "gzip")], 1, [415] * 6),
+    ("POST", "/login,login?batch=1", [("Next-Action", "id"), ("Authorization", "x")], 2, [400] * 6),
+    ("GET", "/_app/remote/16xokiy/login", [], 0, [401] * 5 + [429]),
+    ("GET", "/v1/items", [("Authorization", "Basic Ym9iOnB3MQ==")], 0, [401] * 5 + [429]),
+    ("GET", "/en/login", [], 0, [401] * 5 + [429]),
+    ("POST", "/index.php/login", [], 2, [401] * 5 + [429]),
 ])
 def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, length, answers, start, start_upstream):
     policy = with_other_ways_in(policy_of_wrong_passwords())
     proxy = start(here(policy, start_upstream(lambda peer, _: peer.send(answer("401 Unauthorized")))))
     assert [proxy.ask(method, target, fields, b"a" * length).status for _ in range(6)] == answers
+
+
+def test_other_ways_in_are_checked_without_a_word(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(with_other_ways_in(policy_of("Login")))
+    result = subprocess.run([program.PROGRAM, "check", str(path)], capture_output=True, text=True, timeout=60,
+                            check=False, env=program.environment({}))
+    assert result.returncode == 0 and result.stderr == "" and "warning" not in result.stdout
 
 
 def policies_with_logins():
@@ -112,16 +127,36 @@ def policies_with_logins():
         yield pytest.param(BLOCK.search(text).group(1) if name.endswith(".md") else text, id=name)
 
 
+OF_BROWSERS = [
+    ("POST", [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")]),
+    ("GET", [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]),
+    # What Chromium sends for a WebSocket, and before it reports.
+    ("GET", [("Origin", "https://b.example"), ("Upgrade", "websocket"), ("Connection", "Upgrade"),
+             ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]),
+    ("OPTIONS", [("Origin", "https://b.example"), ("Access-Control-Request-Method", "POST")]),
+    # What a page of the site itself shows.
+    ("GET", [("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "image")]),
+    ("GET", [("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Mode", "cors"), ("Sec-Fetch-Dest", "font")]),
+    ("GET", [("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "iframe")]),
+]
+OF_LOGINS = [
+    ("POST", [("Origin", "https://a.example"), ("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Dest", "document")]),
+    ("POST", [("Origin", "https://a.example"), ("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Dest", "empty")]),
+    ("OPTIONS", [("Origin", "https://a.example"), ("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Dest", "empty")]),
+    ("POST", [("Origin", "http://a.example")]),  # by http, or of a browser from before 2023
+    ("GET", [("Sec-Fetch-Site", "none"), ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")]),
+]
+
+
 @pytest.mark.parametrize("policy", policies_with_logins())
-def test_a_page_of_another_site_costs_its_visitors_nothing(policy, start, start_upstream):
+def test_what_others_make_browsers_send_to_the_login_costs_them_nothing(policy, start, start_upstream):
     upstream = start_upstream(serve_logins)
     proxy = start(here(policy, upstream))
-    fields = [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")]
-    for method in ("POST", "GET", "OPTIONS"):
-        for path in ("/login", "/Login/", "/login.png"):
-            assert {proxy.ask(method, path, fields).status for _ in range(25)} == {403}
-    assert [proxy.ask("POST", "/login", fields).status for fields in
-            [[("Sec-Fetch-Site", "same-origin")]] * 2 + [[]] * 4] == [401] * 5 + [429]
+    for method, fields in OF_BROWSERS:
+        for path in ("/login?1", "/Login/", "/login.png"):
+            assert {proxy.ask(method, path, fields).status for _ in range(25)} == {403}, (method, fields)
+    assert [proxy.ask(method, "/login", fields).status for method, fields in OF_LOGINS] == [401] * 5
+    assert proxy.ask("POST", "/login").status == 429
     assert len(upstream.requests) == 5
 
 
