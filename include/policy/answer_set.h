@@ -130,4 +130,16 @@ static inline bool answer_set_names(const struct answer_set *set, unsigned statu
     return answer_bits_have(set->named, status);
 }
 
+/* Whether @set has all that @other has. */
+static inline bool answer_set_includes(const struct answer_set *set, const struct answer_set *other)
+{
+    for (unsigned i = 0; i < ANSWER_SET_WORDS; i++) {
+        if ((other->statuses[i] & ~set->statuses[i]) != 0) {
+            return false;
+        }
+    }
+    return (set->client_left || !other->client_left) &&
+           (set->server_failed || !other->server_failed);
+}
+
 #endif /* SLUICE_POLICY_ANSWER_SET_H */

@@ -317,6 +317,21 @@ def test_a_client_that_leaves_behind_bytes_that_nobody_reads_is_held_no_longer(
     assert len(upstream.requests) == 1
 
 
+def test_who_leaves_the_queue_of_all_is_counted_by_a_limit_of_its_own(start, start_upstream):
+    text = shaping(start_upstream(), **LONG).replace(
+        "limits: {", "limits: {own: {key: client.ip, algorithm: fixed_window, rate: 3/day, charge_on: [401]}, "
+    ).replace("limits: [queue]", "limits: [own, queue]")
+    proxy = start(text)
+    assert proxy.ask().status == 200, "which is given back"
+    for _ in range(3):
+        client = proxy.send(message.request("GET", "/held"))
+        await_held(proxy, 1)
+        client.close()
+        await_held(proxy, 0)
+    denied = proxy.ask()
+    assert (denied.status, proxy.lines_of("/", 2)[1]["limit"]) == (429, "own")
+
+
 @pytest.mark.parametrize("buffer", ["64KiB", "1KiB", "off"])
 def test_what_a_held_client_sends_on_is_passed_on_after_its_departure(start, start_upstream, buffer):
     upstream = start_upstream()

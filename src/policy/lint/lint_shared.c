@@ -27,10 +27,22 @@ static bool is_shaping(const struct limit_rule *rule)
     return rule->limits[0].params.max_wait > 0;
 }
 
+/* Whether a client may get back what it took of @beside, for a request that @shared counts. */
+static bool may_give_back(const struct limit_rule *beside, const struct limit_rule *shared)
+{
+    const struct answer_set *counted = &beside->charge_on;
+    const bool counts_as_shared =
+        !counted->is_said ||
+        (shared->charge_on.is_said && answer_set_includes(counted, &shared->charge_on));
+    return beside->refund_on.is_said || !counts_as_shared;
+}
+
 /* Whether @beside, a rule of the same route, stops a client before it has all of @shared. */
 static bool bounds_a_client(const struct limit_rule *beside, const struct limit_rule *shared)
 {
-    if (beside->limits[0].shadow || key_has_only_shared(&beside->key)) {
+    if (beside->limits[0].shadow || key_has_only_shared(&beside->key) ||
+        (has_slots(beside) && !has_slots(shared)) ||
+        (!has_slots(shared) && may_give_back(beside, shared))) {
         return false;
     }
     const bool is_smaller = limit_capacity(&beside->limits[0]) < limit_capacity(&shared->limits[0]);

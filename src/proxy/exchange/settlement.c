@@ -59,15 +59,37 @@ static bool may_hide_status(const struct limit_rule *rule, const struct outcome 
                                      (outcome->status == 304 && answer_set_has(set, 200)));
 }
 
-/* What a client sent to a server is counted though the client left, or the server did not answer:
- * it may have been acted on, now or later. What no server was sent is no attempt at anything, and
- * a client could make any number of them. */
-static bool is_counted(const struct limit_rule *rule, const struct outcome *outcome)
+/* Whether the request has used up something of all clients though no server was sent it: a place in
+ * the queue of a limit with max_wait. */
+static bool has_departure(const struct admission *admission)
 {
-    const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
+    size_t i = 0;
+    while (i < admission->decision.n_charges && admission->charges[i].limit->params.max_wait == 0) {
+        i++;
+    }
+    return i < admission->decision.n_charges;
+}
+
+/* Whether the request is no attempt at anything for @rule: no server was sent any of it, and a
+ * client could make any number of them, which would fill what clients share. A limit of the
+ * client's own counts it if it has a departure: that is gone, and nothing else would stop the
+ * client from taking all of them. */
+static bool is_no_attempt(const struct admission *admission, const struct limit_rule *rule,
+                          const struct outcome *outcome)
+{
+    return outcome->is_unsent && (key_has_only_shared(&rule->key) || !has_departure(admission));
+}
+
+/* What a client sent to a server is counted though the client left, or the server did not answer:
+ * it may have been acted on, now or later. */
+static bool is_counted(const struct admission *admission, const struct limit_rule *rule,
+                       const struct outcome *outcome)
+{
+    const bool has_left =
+        outcome->end == ANSWER_CLIENT_LEFT && !is_no_attempt(admission, rule, outcome);
     const bool is_unanswered = outcome->end == ANSWER_SERVER_FAILED && outcome->is_unanswered;
-    const bool is_evicted =
-        outcome->end == ANSWER_EVICTED && outcome->status == 0 && !outcome->is_unsent;
+    const bool is_evicted = outcome->end == ANSWER_EVICTED && outcome->status == 0 &&
+                            !is_no_attempt(admission, rule, outcome);
     return !rule->charge_on.is_said || has_left || is_unanswered || is_evicted ||
            outcome->end == ANSWER_REFUSED || is_lost(outcome) || may_hide_status(rule, outcome) ||
            is_in(&rule->charge_on, outcome);
@@ -108,7 +130,7 @@ static uint32_t final_cost(const struct admission *admission, size_t i,
 {
     const struct limit_rule *rule = admission->rules[i];
     const bool is_own = (admission->own_costs >> i & 1) != 0;
-    if (!is_counted(rule, outcome) || is_refunded(rule, outcome)) {
+    if (!is_counted(admission, rule, outcome) || is_refunded(rule, outcome)) {
         return 0;
     }
     return outcome->is_cost_reported && !is_own ? outcome->reported_cost : taken_cost(admission, i);

@@ -270,6 +270,22 @@ static const struct {
      "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 8/m},\n"
      "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
      "routes: [{limits: [l, m, q], upstream: u}]\n"},
+    {"shared-key", 1, /* a request that is served is not charged, but has had its place */
+     "limits: {m: {key: client.ip, rate: 8/m, charge_on: [401]},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [m, q], upstream: u}]\n"},
+    {"shared-key", 1, /* who leaves a place has its slot back, and takes the next place */
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 8},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [m, q], upstream: u}]\n"},
+    {"shared-key", 1,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
+     "  m: {key: client.ip, rate: 8/m, charge_on: [401]}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
+     "  m: {key: client.ip, rate: 8/m, charge_on: [4xx]}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
     {"shared-key", 0, /* what each request is charged is everybody's in any case */
      "limits: {l: {key: global, rate: 9/m}}\nroutes: [{limits: [l], upstream: u}]\n"},
     {"shared-key", 1,

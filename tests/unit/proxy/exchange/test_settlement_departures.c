@@ -1,0 +1,90 @@
+/* What a request is charged that ended before a server was sent any of it, with a place in the
+ * queue of a limit with max_wait. */
+
+#include "settlement_stage.h"
+
+/* The limits are charged 401 alone; the second has a queue. */
+static void set_up_queue(void)
+{
+    set_up();
+    answer_set_add(&rules[0].charge_on, 401, 401);
+    limits[1].params.max_wait = 1000;
+}
+
+static void read_key(struct limit_rule *rule, enum key_source source)
+{
+    static struct key_part part;
+    part = (struct key_part){.terms = {{.source = source}}, .n_terms = 1};
+    rule->key = (struct key){.parts = &part, .n_parts = 1};
+}
+
+static const struct outcome UNSENT[] = {
+    {.end = ANSWER_CLIENT_LEFT, .is_unsent = true},
+    {.end = ANSWER_EVICTED, .is_unsent = true},
+};
+
+START_TEST(a_limit_of_the_client_counts_a_place_in_the_queue)
+{
+    for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
+        set_up_queue();
+        read_key(&rules[0], KEY_CLIENT_IP);
+        ck_assert_uint_eq(settlement_returned(&admission, &UNSENT[i]), 0);
+        settlement_make(&admission, &UNSENT[i], &store);
+        ck_assert_uint_eq(n_calls, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_limit_that_clients_share_does_not)
+{
+    for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
+        set_up_queue();
+        read_key(&rules[0], KEY_GLOBAL);
+        ck_assert_uint_eq(settlement_returned(&admission, &UNSENT[i]), 1);
+        settlement_make(&admission, &UNSENT[i], &store);
+        ck_assert_uint_eq(n_reported, 1);
+        ck_assert_ptr_eq(reported[0].limit, &limits[0]);
+        ck_assert_int_eq(reported[0].delta, -10);
+    }
+}
+END_TEST
+
+START_TEST(without_a_queue_it_gives_back)
+{
+    for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
+        set_up_queue();
+        read_key(&rules[0], KEY_CLIENT_IP);
+        limits[1].params.max_wait = 0;
+        settlement_make(&admission, &UNSENT[i], &store);
+        ck_assert_uint_eq(n_reported, 1);
+        ck_assert_int_eq(reported[0].delta, -10);
+    }
+}
+END_TEST
+
+START_TEST(an_error_of_sluice_gives_back_all_the_same)
+{
+    const struct outcome outcome = {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true};
+    read_key(&rules[0], KEY_CLIENT_IP);
+    settlement_make(&admission, &outcome, &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/settlement_departures");
+    TCase *departures = tcase_create("departures");
+    tcase_add_checked_fixture(departures, set_up_queue, NULL);
+    tcase_add_test(departures, a_limit_of_the_client_counts_a_place_in_the_queue);
+    tcase_add_test(departures, a_limit_that_clients_share_does_not);
+    tcase_add_test(departures, without_a_queue_it_gives_back);
+    tcase_add_test(departures, an_error_of_sluice_gives_back_all_the_same);
+    suite_add_tcase(suite, departures);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
