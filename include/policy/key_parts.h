@@ -47,9 +47,11 @@ struct request_view {
     struct token_view *token;         /* NULL: tokens are not read */
     /* The caller sets these two once the route is known. */
     const struct jwt_claims
-        *claims;                  /* of the token that counts on the route; NULL: there is none */
-    bool is_token_refused;        /* no limit that reads tokens is to be charged */
-    bool is_token_unread;         /* nor, with the former, one whose plan it may name */
+        *claims; /* of the token that counts on the route; NULL: there is none */
+    /* No limit that reads tokens is to be charged, nor one whose key clients share. */
+    bool is_token_refused;
+    /* With the former: nor one whose plan it may name, but those that clients share. */
+    bool is_token_unread;
     struct named_readings *named; /* while several keys are read of it; else NULL */
     char *path_buffer;            /* at least head->target.path.len + 1 bytes */
     struct path *path;            /* storage */

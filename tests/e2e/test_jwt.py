@@ -117,6 +117,15 @@ def test_a_refused_token_is_charged_to_limits_without_a_claim_alone(start):
     assert proxy.ask(fields=bearer("bad")).status == 429
 
 
+@pytest.mark.parametrize("shared", ["rate: 3/hour", "algorithm: sliding_window, rate: 3/hour, charge_denied: true"])
+@pytest.mark.parametrize("fields", [[], bearer("bad")], ids=["without", "bad"])
+def test_refused_tokens_use_up_no_limit_that_all_share(start, shared, fields):
+    proxy = start(policy(f"  - {{limits: [user, all], jwt: {{required: true}}, {OK}}}\n",
+                         f"user: {{key: jwt.sub | client.ip, rate: 2/hour}}\n  all: {{key: global, {shared}}}"))
+    assert [proxy.ask(fields=fields).status for _ in range(20)] == [401] * 20
+    assert proxy.ask(fields=bearer(hs256(claims()))).status == 200
+
+
 def test_wrong_signatures_slow_their_address_down_and_a_neighbour_gets_in(start):
     proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n"))
     good, later = (bearer(hs256(claims(sub))) for sub in ("good", "later"))

@@ -54,12 +54,15 @@ static void add_charge(const struct preparation *preparation, const struct limit
     }
 }
 
-/* Whether the rule judges only when the token has been verified: it reads claims, or one of them
- * may name its plan. */
+/* Whether the rule judges only a request whose token is taken: it reads claims, or one of them may
+ * name its plan; or clients share its key, which those with a token are not to find used up by
+ * requests that reach no server. */
 static bool awaits_token(const struct limit_rule *rule, const struct request_view *request)
 {
-    return UNLIKELY(request->is_token_refused) &&
-           (rule->reads_token || (request->is_token_unread && rule->has_plan_of_token));
+    if (LIKELY(!request->is_token_refused) || rule->reads_token) {
+        return request->is_token_refused;
+    }
+    return request->is_token_unread ? rule->has_plan_of_token : key_has_only_shared(&rule->key);
 }
 
 enum rule_outcome admission_read_key(const struct limit_rule *rule,
