@@ -109,6 +109,31 @@ def test_a_call_whose_trailers_are_refused_is_charged(start, start_http2_server,
     assert [line["status"] for line in proxy.log_lines(3)].count("429") == 1
 
 
+def serve_calls_by_http1(head, rest):
+    return lambda peer, _: peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: application/grpc+json\r\n" + head + b"\r\n" + rest)
+
+
+BY_HTTP1 = {
+    "trailers": (b"Transfer-Encoding: chunked\r\n", b"5\r\n\0\0\0\0\0\r\n0\r\nGrpc-Status: 16\r\n\r\n"),
+    "head": (b"Content-Length: 0\r\nGrpc-Status: 16\r\n", b""),
+    "none": (b"Content-Length: 5\r\n", b"\0\0\0\0\0"),
+}
+
+
+@pytest.mark.parametrize("how", [call, call_as_text, call_by_http1])
+@pytest.mark.parametrize("rule", ["charge_on: [401]", "refund_on: [200]"])
+@pytest.mark.parametrize("answer", BY_HTTP1)
+def test_a_server_of_http_1_1_tells_how_a_call_ended_too(start, start_upstream, answer, rule, how):
+    server = start_upstream(serve_calls_by_http1(*BY_HTTP1[answer]))
+    assert is_limited(start(limited(server, rule)), how)
+
+
+def test_a_call_that_a_server_of_http_1_1_ends_well_is_given_back(start, start_upstream):
+    head, rest = BY_HTTP1["trailers"]
+    server = start_upstream(serve_calls_by_http1(head, rest.replace(b"16", b"0")))
+    assert not is_limited(start(limited(server, "refund_on: [200]")), call_by_http1)
+
+
 def test_who_guesses_by_calls_is_banned(start, start_http2_server):
     server = start_http2_server(behave=in_trailers("16"))
     proxy = start(limited(server, "charge_on: [401], ban: {after: 2/hour, for: 1h}").replace("2/day", "100/day")

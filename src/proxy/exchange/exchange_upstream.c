@@ -402,10 +402,19 @@ static void keep_trailers(struct exchange *exchange)
     upstream_keep_trailers(exchange->upstream, exchange->trailers);
 }
 
+/* Whether what is charged may depend on the status of the answer. */
+static bool status_counts(const struct exchange *exchange)
+{
+    return exchange->config->policy->has_bans ||
+           settlement_is_needed(&exchange->admission, false) ||
+           exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER;
+}
+
 static bool on_head(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
-    if (UNLIKELY(exchange->is_server_http2 || exchange->is_call)) {
+    if (UNLIKELY(exchange->is_server_http2 || exchange->is_call ||
+                 (status_counts(exchange) && grpc_is_call(&exchange->response)))) {
         begin_grpc_answer(exchange); /* first: whether its cost counts may depend on its status */
     }
     exchange_begin_answer(exchange);
