@@ -479,6 +479,9 @@ export function nowView() {
       early.push(line);
       return;
     }
+    if (line.second < latest.second) { /* it waited while the history was read, which has its step */
+      return;
+    }
     nodesBefore = [...nodesBefore, latest.redis.nodes].slice(-ROUND_TRIP_LINES);
     if (line.second > latest.second + 1) { /* lines did not come: the process has their steps */
       early = [];

@@ -383,6 +383,27 @@ def test_a_proxy_that_restarts_is_followed_again(start, browser):
     page.wait(lambda: totals(page).get("all requests") == 1, "the numbers of the new process")
 
 
+def test_lines_that_waited_for_the_history_are_not_counted_twice(start, browser):
+    proxy, _, url = run(start)
+    page = browser()
+    page.open(url)
+    page.wait_text("#connection", "ready")
+    port = int(url.split(":")[2].split("/")[0])
+    # From now on it answers late, with seconds whose lines have come meanwhile.
+    page.run("const fetch = window.fetch; window.fetch = async (path, how) => {"
+             " if (path === '/v1/history') { window.isAsked = true; await new Promise((go) => setTimeout(go, 4000)); }"
+             " return fetch(path, how); }")
+    proxy.stop()
+    page.wait_text("#connection", "disconnected")
+    proxy, _, _ = run(start, port=port)
+    page.wait(lambda: page.run("return window.isAsked === true"), "the history to be asked for", within=20)
+    for _ in range(6):
+        proxy.ask(path="/a/1/")
+    page.wait(lambda: totals(page).get("all requests") == 6, "the requests on the page")
+    sums = "return [...document.querySelectorAll('#view-now table')][0].tBodies[0].rows[0].cells[2].textContent"
+    assert page.run(sums) == "6"
+
+
 def test_a_table_stays_where_it_was_scrolled_to(start, browser):
     proxy, _, url = run(start)
     proxy.ask(path="/a/1/")
