@@ -97,7 +97,9 @@ def with_other_ways_in(policy):
     ("POST", "/graphql", [], 1024, [401] * 5 + [429]),
     ("POST", "/graphql", [], 1025, [413] * 6),
     ("POST", "/GraphQL/", [("Content-Encoding", "gzip")], 1, [415] * 6),
+    ("POST", "/graphql?query=mutation", [], 2, [400] * 6),
     ("POST", "/graphql", [("Next-Action", "id")], 1025, [413] * 6),
+    ("POST", "/graphql?rest_route=/", [], 1025, [413] * 6),
     ("POST", "/graphql", [("Authorization", "x"), ("Content-Encoding", "gzip")], 1, [415] * 6),
     ("POST", "/login,login?batch=1", [("Next-Action", "id"), ("Authorization", "x")], 2, [400] * 6),
     ("GET", "/_app/remote/16xokiy/login", [], 0, [401] * 5 + [429]),
@@ -152,6 +154,9 @@ OF_LOGINS = [
 def test_what_others_make_browsers_send_to_the_login_costs_them_nothing(policy, start, start_upstream):
     upstream = start_upstream(serve_logins)
     proxy = start(here(policy, upstream))
+    for _ in range(100):
+        proxy.ask("GET", "/", [("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors")])
+    upstream.requests.clear()
     for method, fields in OF_BROWSERS:
         for path in ("/login?1", "/Login/", "/login.png"):
             assert {proxy.ask(method, path, fields).status for _ in range(25)} == {403}, (method, fields)
