@@ -76,12 +76,12 @@ def test_right_passwords_are_free_and_any_other_end_counts(start, start_upstream
 
 
 def with_other_ways_in(policy):
-    """It, with the routes of "Other ways in" where the page says that they go."""
+    """It, with the routes of "Links to the login" and "Other ways in" where the page says that they go."""
     with open(PAGE, encoding="utf-8") as file:
         section = next(text for title, text in SECTION.findall(file.read()) if title == "Login")
-    more = next(block for block in BLOCK.findall(section) if block.startswith("routes:\n"))
+    more = [block.removeprefix("routes:\n") for block in BLOCK.findall(section) if block.startswith("routes:\n")]
     last = re.search(r"`(\{match: \{path: /\*\*, method: .*?\})`", section).group(1)
-    policy = policy.replace("  - name: login\n", more.removeprefix("routes:\n") + "  - name: login\n")
+    policy = policy.replace("  - name: login\n", "".join(more) + "  - name: login\n")
     return policy.replace("  - {name: rest,", f"  - {last}\n  - {{name: rest,")
 
 
@@ -106,6 +106,8 @@ def with_other_ways_in(policy):
     ("GET", "/v1/items", [("Authorization", "Basic Ym9iOnB3MQ==")], 0, [401] * 5 + [429]),
     ("GET", "/en/login", [], 0, [401] * 5 + [429]),
     ("POST", "/index.php/login", [], 2, [401] * 5 + [429]),
+    ("GET", "/login?_rsc=1", [("Sec-Fetch-Site", "same-origin"), ("Next-Router-Prefetch", "1")], 0, [404] * 6),
+    ("GET", "/en/login", [("Sec-Fetch-Site", "same-origin"), ("Sec-Purpose", "prefetch;prerender")], 0, [404] * 6),
 ])
 def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, length, answers, start, start_upstream):
     policy = with_other_ways_in(policy_of_wrong_passwords())
