@@ -96,6 +96,11 @@ const struct node *lint_node_of_limits(const struct lint *lint, const struct spe
 /* The maximum number of IPv6 address bits that @key counts by; 0: it does not count by address. */
 unsigned lint_key_ipv6_bits(const struct key *key);
 
+/* Whether clients of @route cannot choose what @rule counts by. @shared: a key of which one value
+ * is looked at, so that its parts are chosen already; or NULL. */
+bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
+                      const struct key *shared);
+
 /* A subset of the requests of a match: one method, and clients in one prefix. */
 struct cover_part {
     struct span method;                  /* empty: any */

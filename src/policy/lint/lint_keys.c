@@ -5,6 +5,7 @@
 #include "base/address.h"
 #include "base/limits.h"
 #include "http/field.h"
+#include "policy/compare.h"
 #include "policy/lint/lint.h"
 #include "policy/read_fields.h"
 
@@ -78,25 +79,48 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     return false;
 }
 
-/* Whether a client escapes the limit by showing no certificate or token. */
-static bool is_skipped_without_proof(const struct key_part *part, enum key_missing missing)
+/* Whether a request that matches @route may be without a certificate or token. */
+static bool may_lack_proof(const struct route *route, enum key_origin origin)
 {
-    const enum key_source last = part->terms[part->n_terms - 1].source;
-    const enum key_origin origin = KEY_SOURCE_ROWS[last].origin;
-    return missing == KEY_MISSING_SKIP &&
-           (origin == KEY_FROM_CERTIFICATE || origin == KEY_FROM_TOKEN);
+    const struct route_match *match = &route->match;
+    if (origin == KEY_FROM_TOKEN) {
+        return !route->requires_token && match->n_claims == 0;
+    }
+    return origin == KEY_FROM_CERTIFICATE &&
+           (match->connection == NULL || !match->connection->asks_certificate);
 }
 
-static bool is_firm_key(const struct limit_rule *rule, const struct route_match *match)
+/* Whether clients cannot choose the value of @part, nor escape the limit by showing no certificate
+ * or token. */
+static bool is_firm_part(const struct key_part *part, enum key_missing missing,
+                         const struct route *route)
+{
+    for (size_t i = 0; i < part->n_terms; i++) {
+        if (!is_firm_term(&part->terms[i], &route->match)) {
+            return false;
+        }
+    }
+    const enum key_source last = part->terms[part->n_terms - 1].source;
+    return missing != KEY_MISSING_SKIP || !may_lack_proof(route, KEY_SOURCE_ROWS[last].origin);
+}
+
+static bool has_part(const struct key *key, const struct key_part *part)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        if (compare_key_parts(&key->parts[i], part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
+                      const struct key *shared)
 {
     for (size_t i = 0; i < rule->key.n_parts; i++) {
         const struct key_part *part = &rule->key.parts[i];
-        for (size_t j = 0; j < part->n_terms; j++) {
-            if (!is_firm_term(&part->terms[j], match)) {
-                return false;
-            }
-        }
-        if (is_skipped_without_proof(part, rule->missing)) {
+        if (!is_firm_part(part, rule->missing, route) &&
+            (shared == NULL || !has_part(shared, part))) {
             return false;
         }
     }
@@ -105,33 +129,53 @@ static bool is_firm_key(const struct limit_rule *rule, const struct route_match 
 
 /* --- routes limited only by such keys --- */
 
-/* The first enforced limit of @route, if none has a firm key; else NULL. */
-static const struct limit_rule *evadable_rule(const struct route *route)
+/* Whether @firm, whose key is firm, bounds what clients have of @rule together or each alone: slots
+ * that clients share are no bound of how much they ask, nor are answers that are charged to all. */
+static bool bounds_all(const struct limit_rule *firm, const struct limit_rule *rule)
 {
-    const struct limit_rule *first = NULL;
+    return !key_has_only_shared(&firm->key) ||
+           ((!firm->limits[0].algorithm->has_slots || rule->limits[0].algorithm->has_slots) &&
+            (!firm->charge_on.is_said || rule->charge_on.is_said));
+}
+
+/* Whether no limit of @route bounds those who evade @rule. *firm: one that would seem to, or NULL.
+ */
+static bool is_unbounded(const struct route *route, const struct limit_rule *rule,
+                         const struct limit_rule **firm)
+{
+    *firm = NULL;
     for (size_t i = 0; i < route->n_rules; i++) {
-        const struct limit_rule *rule = route->rules[i];
-        if (rule->limits[0].shadow) {
+        const struct limit_rule *beside = route->rules[i];
+        if (beside->limits[0].shadow || !lint_is_firm_key(beside, route, NULL)) {
             continue;
         }
-        if (is_firm_key(rule, &route->match)) {
-            return NULL;
+        if (bounds_all(beside, rule)) {
+            return false;
         }
-        first = first != NULL ? first : rule;
+        *firm = *firm != NULL ? *firm : beside;
     }
-    return first;
+    return true;
 }
 
 void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec)
 {
-    const struct limit_rule *rule = evadable_rule(route);
-    if (rule != NULL) {
-        node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
-                  "route \"%.*s\" is limited only by values that clients send: with another one in "
-                  "each request a client always has the whole quota of limit \"%.*s\"; add a limit "
-                  "with key client.ip to the route",
-                  SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(rule->name));
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        const struct limit_rule *firm;
+        if (!rule->limits[0].shadow && !lint_is_firm_key(rule, route, NULL) &&
+            is_unbounded(route, rule, &firm)) {
+            const struct span name = firm != NULL ? firm->name : SPAN("");
+            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
+                      "route \"%.*s\" is limited only by values that clients send%s%.*s%s: with "
+                      "another one in each request a client always has the whole quota of limit "
+                      "\"%.*s\"; add a limit with key client.ip to the route",
+                      SPAN_ARGS(lint_name_of_route(lint, route->index)),
+                      firm != NULL ? ", and by limit \"" : "", SPAN_ARGS(name),
+                      firm != NULL ? "\", which does not bound how much one client asks" : "",
+                      SPAN_ARGS(rule->name));
+            return;
+        }
     }
 }
 
@@ -303,7 +347,7 @@ static const struct limit_rule *narrow_rule(const struct route *route)
     const struct limit_rule *first = NULL;
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
-        if (rule->limits[0].shadow || !is_firm_key(rule, &route->match)) {
+        if (rule->limits[0].shadow || !lint_is_firm_key(rule, route, NULL)) {
             continue;
         }
         if (lint_key_ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {

@@ -37,8 +37,8 @@ static bool may_give_back(const struct limit_rule *beside, const struct limit_ru
     return beside->refund_on.is_said || !counts_as_shared;
 }
 
-/* Whether @beside, a rule of the same route, stops a client before it has all of @shared. */
-static bool bounds_a_client(const struct limit_rule *beside, const struct limit_rule *shared)
+/* Whether @beside, a rule of the same route, stops whom it counts before @shared is used up. */
+static bool stops_before(const struct limit_rule *beside, const struct limit_rule *shared)
 {
     if (beside->limits[0].shadow || key_has_only_shared(&beside->key) ||
         (has_slots(beside) && !has_slots(shared)) ||
@@ -62,44 +62,65 @@ static bool bounds_a_client(const struct limit_rule *beside, const struct limit_
     return false;
 }
 
-static bool is_bounded(const struct route *route, const struct limit_rule *shared)
+/* Whether a client is stopped before it has all of @shared. *evaded: a limit that would do so if
+ * clients did not choose what it counts by, or NULL. */
+static bool is_bounded(const struct route *route, const struct limit_rule *shared,
+                       const struct limit_rule **evaded)
 {
+    *evaded = NULL;
     for (size_t i = 0; i < route->n_rules; i++) {
-        if (bounds_a_client(route->rules[i], shared)) {
+        const struct limit_rule *beside = route->rules[i];
+        if (!stops_before(beside, shared)) {
+            continue;
+        }
+        if (lint_is_firm_key(beside, route, &shared->key)) {
             return true;
         }
+        *evaded = *evaded != NULL ? *evaded : beside;
     }
     return false;
+}
+
+/* What one client can do to a limit, in words before and behind its name. */
+struct harm {
+    const char *before;
+    const char *behind;
+};
+
+static struct harm harm_of(const struct limit_rule *shared)
+{
+    if (has_slots(shared)) {
+        return (struct harm){"one client can take all slots of limit", ", whose key clients share"};
+    }
+    if (is_shaping(shared)) {
+        return (struct harm){"one client can fill the queue of limit",
+                             ", whose key clients share, also with requests that it ends while "
+                             "they are held"};
+    }
+    return (struct harm){"the answers that limit",
+                         " charges, to a key that clients share, may all be of one client, which "
+                         "denies all others"};
 }
 
 void lint_shared_keys(struct lint *lint, const struct route *route, const struct spec_route *spec)
 {
     for (size_t i = 0; i < route->n_rules && route->upstream != NULL; i++) {
         const struct limit_rule *rule = route->rules[i];
+        const struct limit_rule *evaded;
         if (rule->limits[0].shadow ||
             !(has_slots(rule) || is_shaping(rule) || rule->charge_on.is_said) ||
-            !key_has_only_shared(&rule->key) || is_bounded(route, rule)) {
+            !key_has_only_shared(&rule->key) || is_bounded(route, rule, &evaded)) {
             continue;
         }
-        const struct span name = lint_name_of_route(lint, route->index);
-        if (has_slots(rule)) {
-            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
-                      "route \"%.*s\": one client can take all slots of limit \"%.*s\", whose key "
-                      "clients share; put a concurrency limit by client.ip beside it, with a lower "
-                      "rate",
-                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
-        } else if (is_shaping(rule)) {
-            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
-                      "route \"%.*s\": one client can fill the queue of limit \"%.*s\", whose key "
-                      "clients share, also with requests that it ends while they are held; put a "
-                      "limit by client.ip beside it, with a lower rate",
-                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
-        } else {
-            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
-                      "route \"%.*s\": the answers that limit \"%.*s\" charges, to a key that "
-                      "clients share, may all be of one client, which denies all others; put a "
-                      "limit by client.ip beside it, with a lower rate",
-                      SPAN_ARGS(name), SPAN_ARGS(rule->name));
-        }
+        const struct harm harm = harm_of(rule);
+        const struct span evaded_name = evaded != NULL ? evaded->name : SPAN("");
+        node_warn(
+            lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
+            "route \"%.*s\": %s \"%.*s\"%s%s%.*s%s; put a %slimit by client.ip beside it, "
+            "with a lower rate",
+            SPAN_ARGS(lint_name_of_route(lint, route->index)), harm.before, SPAN_ARGS(rule->name),
+            harm.behind, evaded != NULL ? ", and limit \"" : "", SPAN_ARGS(evaded_name),
+            evaded != NULL ? "\" does not stop it, since clients choose what it counts by" : "",
+            has_slots(rule) ? "concurrency " : "");
     }
 }

@@ -235,66 +235,6 @@ static const struct {
      "limits: {l: {key: header.x-a, rate: 1/s}, m: {key: global, rate: 1/s, shadow: true}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
 
-    {"shared-key", 2, /* once for each route */
-     "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
-     "routes: [{match: {path: /a}, limits: [l], upstream: u}, {limits: [l], upstream: u}]\n"},
-    {"shared-key", 1, /* a rate does not bound how long requests take */
-     "limits: {l: {key: [host, path], algorithm: concurrency, rate: 9},\n"
-     "  m: {key: client.ip, rate: 1/m}}\nroutes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0,
-     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
-     "  m: {key: client.ip, algorithm: concurrency, rate: 8}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 1, /* one client may have all */
-     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
-     "  m: {key: client.ip, algorithm: concurrency, rate: 9}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 1, /* it stops nobody */
-     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
-     "  m: {key: client.ip, algorithm: concurrency, rate: 8, shadow: true}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0,
-     "limits: {l: {key: header.x-key | global, algorithm: concurrency, rate: 9}}\n"
-     "routes: [{limits: [l], upstream: u}]\n"},
-    {"shared-key", 0, /* no server is asked */
-     "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
-     "routes: [{limits: [l], respond: {status: 204}}]\n"},
-    {"shared-key", 2,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]},\n"
-     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
-     "routes: [{limits: [l, q], upstream: u}]\n"},
-    {"shared-key", 1, /* a client alone has more than all have */
-     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 10/m}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 8/m},\n"
-     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
-     "routes: [{limits: [l, m, q], upstream: u}]\n"},
-    {"shared-key", 1, /* a request that is served is not charged, but has had its place */
-     "limits: {m: {key: client.ip, rate: 8/m, charge_on: [401]},\n"
-     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
-     "routes: [{limits: [m, q], upstream: u}]\n"},
-    {"shared-key", 1, /* who leaves a place has its slot back, and takes the next place */
-     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 8},\n"
-     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
-     "routes: [{limits: [m, q], upstream: u}]\n"},
-    {"shared-key", 1,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
-     "  m: {key: client.ip, rate: 8/m, charge_on: [401]}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0,
-     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
-     "  m: {key: client.ip, rate: 8/m, charge_on: [4xx]}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0, /* what each request is charged is everybody's in any case */
-     "limits: {l: {key: global, rate: 9/m}}\nroutes: [{limits: [l], upstream: u}]\n"},
-    {"shared-key", 1,
-     "limits: {l: {key: method, rate: 9/m, charge_denied: true}, m: {key: client.ip, rate: 8/m}}\n"
-     "routes: [{limits: [l, m], upstream: u}]\n"},
-    {"shared-key", 0,
-     "limits: {l: {key: client.ip, rate: 9/m, charge_denied: true}}\n"
-     "routes: [{limits: [l], upstream: u}]\n"},
-
     {"spoofable-address", 1,
      "limits: {l: {key: header.X-Client-IP, rate: 1/s}}\nroutes: [{limits: [l], upstream: u}]\n"},
     {"spoofable-address", 0,

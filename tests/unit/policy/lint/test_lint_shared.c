@@ -1,0 +1,236 @@
+#include "policy/lint/lint.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/loader.h"
+#include "unit/policy/policy_support.h"
+
+enum { YAML_BYTES_MAX = 4096 };
+
+#define JWT "jwt: {j: {keys: \"https://id/jwks\", algorithms: ES256, issuer: me}}\n"
+
+/* The number of warnings of @kind about the policy @rest. Their texts go to *text. */
+static unsigned count(const char *kind, const char *rest, struct text *text)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    struct policy *policy = NULL;
+    unsigned n = 0;
+    (void)snprintf(yaml, sizeof(yaml),
+                   "listen: 127.0.0.1:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n%s", rest);
+    diags_init(&diags, "policy.yaml");
+    const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
+    ck_assert_msg(status == STATUS_OK, "%s", yaml);
+    for (size_t i = 0; i < diags.n_items; i++) {
+        if (strcmp(diags.items[i].name, kind) == 0) {
+            n++;
+            text_add_format(text, "%s\n", diags.items[i].text);
+        }
+    }
+    policy_free(policy);
+    diags_close(&diags);
+    return n;
+}
+
+static const struct {
+    const char *kind;
+    unsigned n_reported;
+    const char *yaml;
+} POLICIES[] = {
+    {"shared-key", 2, /* once for each route */
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{match: {path: /a}, limits: [l], upstream: u}, {limits: [l], upstream: u}]\n"},
+    {"shared-key", 1, /* a rate does not bound how long requests take */
+     "limits: {l: {key: [host, path], algorithm: concurrency, rate: 9},\n"
+     "  m: {key: client.ip, rate: 1/m}}\nroutes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  m: {key: client.ip, algorithm: concurrency, rate: 8}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 1, /* one client may have all */
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  m: {key: client.ip, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 1, /* it stops nobody */
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  m: {key: client.ip, algorithm: concurrency, rate: 8, shadow: true}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: header.x-key | global, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {"shared-key", 0, /* no server is asked */
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{limits: [l], respond: {status: 204}}]\n"},
+    {"shared-key", 2,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [l, q], upstream: u}]\n"},
+    {"shared-key", 1, /* a client alone has more than all have */
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 10/m}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: client.ip, rate: 8/m},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [l, m, q], upstream: u}]\n"},
+    {"shared-key", 1, /* a request that is served is not charged, but has had its place */
+     "limits: {m: {key: client.ip, rate: 8/m, charge_on: [401]},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [m, q], upstream: u}]\n"},
+    {"shared-key", 1, /* who leaves a place has its slot back, and takes the next place */
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 8},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"
+     "routes: [{limits: [m, q], upstream: u}]\n"},
+    {"shared-key", 1,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
+     "  m: {key: client.ip, rate: 8/m, charge_on: [401]}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [404]},\n"
+     "  m: {key: client.ip, rate: 8/m, charge_on: [4xx]}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0, /* what each request is charged is everybody's in any case */
+     "limits: {l: {key: global, rate: 9/m}}\nroutes: [{limits: [l], upstream: u}]\n"},
+    {"shared-key", 1,
+     "limits: {l: {key: method, rate: 9/m, charge_denied: true}, m: {key: client.ip, rate: 8/m}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: client.ip, rate: 9/m, charge_denied: true}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+
+    /* What each request of a client names is another client's as well. */
+    {"shared-key", 1,
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9}, c: {key: client.ip, rate: 8/m},\n"
+     "  m: {key: header.x-a | client.ip, algorithm: concurrency, rate: 8}}\n"
+     "routes: [{limits: [c, m, l], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  c: {key: client.ip/48, algorithm: concurrency, rate: 8},\n"
+     "  m: {key: header.x-a | client.ip, algorithm: concurrency, rate: 4}}\n"
+     "routes: [{limits: [c, m, l], upstream: u}]\n"},
+    {"shared-key", 3,
+     "limits: {l: {key: route, rate: 9/m, charge_on: [5xx]}, m: {key: cookie.s, rate: 8/m},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s},\n"
+     "  p: {key: [client.ip, path], rate: 8/m}, n: {key: [client.ip, query.n], rate: 8/m},\n"
+     "  s: {key: host, algorithm: concurrency, rate: 9},\n"
+     "  k: {key: query.k, algorithm: concurrency, rate: 8}}\n"
+     "routes: [{limits: [l, m, q, p, n, s, k], upstream: u}]\n"},
+    {"shared-key", 0, /* the shared one counts each path and host for itself, too */
+     "limits: {l: {key: [host, path], rate: 9/m, charge_on: [5xx]},\n"
+     "  m: {key: [path, client.ip, host], rate: 8/m}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 1,
+     "limits: {l: {key: host, rate: 9/m, charge_on: [5xx]},\n"
+     "  m: {key: [path, client.ip, host], rate: 8/m}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
+    {"shared-key", 0, /* the route names its one path */
+     "limits: {l: {key: host, rate: 9/m, charge_on: [5xx]},\n"
+     "  m: {key: [path, client.ip, host], rate: 8/m}}\n"
+     "routes: [{match: {path: /a}, limits: [l, m], upstream: u}]\n"},
+
+    /* Claims, and certificates. */
+    {"shared-key", 0,
+     JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+         "  m: {key: jwt.sub | client.ip, algorithm: concurrency, rate: 8}}\n"
+         "routes: [{match: {path: /a}, jwt: {required: true}, limits: [m, l], upstream: u},\n"
+         "         {limits: [m, l], upstream: u}]\n"},
+    {"shared-key", 1, /* where no token is required, who sends none is counted by nothing */
+     JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+         "  m: {key: jwt.sub, algorithm: concurrency, rate: 8, missing: skip}}\n"
+         "routes: [{match: {path: /a}, jwt: {required: true}, limits: [m, l], upstream: u},\n"
+         "         {match: {path: /b, jwt: {role: a}}, limits: [m, l], upstream: u},\n"
+         "         {limits: [m, l], upstream: u}]\n"},
+    {"client-chosen-key", 1,
+     JWT "limits: {m: {key: jwt.sub, rate: 8/m, missing: skip}}\n"
+         "routes: [{match: {path: /a}, jwt: {required: true}, limits: [m], upstream: u},\n"
+         "         {match: {path: /b, jwt: {role: a}}, limits: [m], upstream: u},\n"
+         "         {limits: [m], upstream: u}]\n"},
+
+    /* Slots are no bound of how much a client asks, nor are answers that are charged. */
+    {"client-chosen-key", 1,
+     "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: global, algorithm: concurrency, rate: "
+     "9}}\n"
+     "routes: [{limits: [l, s], upstream: u}]\n"},
+    {"client-chosen-key", 1,
+     "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: route, rate: 9/m, charge_on: [5xx]}}\n"
+     "routes: [{limits: [l, s], upstream: u}]\n"},
+    {"client-chosen-key", 0, /* shared-key */
+     "limits: {l: {key: header.x-a, algorithm: leaky_bucket, rate: 4/s},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 20/s, max_wait: 5s}}\n"
+     "routes: [{limits: [l, q], upstream: u}]\n"},
+    {"client-chosen-key", 0, /* shared-key */
+     "limits: {l: {key: header.x-a, algorithm: concurrency, rate: 4},\n"
+     "  s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [l, s], upstream: u}]\n"},
+    {"client-chosen-key", 0,
+     "limits: {s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [s], upstream: u}]\n"},
+};
+
+START_TEST(what_one_client_takes_of_all_is_told_and_nothing_else)
+{
+    char buffer[YAML_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer) - 1);
+    const unsigned n = count(POLICIES[_i].kind, POLICIES[_i].yaml, &text);
+    buffer[text.len] = '\0';
+    ck_assert_msg(n == POLICIES[_i].n_reported, "%u %s: %s\n%s", n, POLICIES[_i].kind,
+                  POLICIES[_i].yaml, buffer);
+}
+END_TEST
+
+/* What stands beside, and what the warning says. */
+static const struct {
+    const char *kind;
+    const char *yaml;
+    const char *reported;
+} TEXTS[] = {
+    {"shared-key",
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  m: {key: header.x-a | client.ip, algorithm: concurrency, rate: 8}}\n"
+     "routes: [{name: a, limits: [m, l], upstream: u}]\n",
+     "route \"a\": one client can take all slots of limit \"l\", whose key clients share, and "
+     "limit \"m\" does not stop it, since clients choose what it counts by; put a concurrency "
+     "limit by client.ip beside it, with a lower rate\n"},
+    {"shared-key",
+     "limits: {l: {key: header.x-a, algorithm: leaky_bucket, rate: 4/s},\n"
+     "  q: {key: global, algorithm: leaky_bucket, rate: 20/s, max_wait: 5s}}\n"
+     "routes: [{name: a, limits: [l, q], upstream: u}]\n",
+     "route \"a\": one client can fill the queue of limit \"q\", whose key clients share, also "
+     "with "
+     "requests that it ends while they are held, and limit \"l\" does not stop it, since "
+     "clients choose what it counts by; put a limit by client.ip beside it, with a lower rate\n"},
+    {"client-chosen-key",
+     "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: global, algorithm: concurrency, rate: "
+     "9}}\n"
+     "routes: [{name: a, limits: [l, s], upstream: u}]\n",
+     "route \"a\" is limited only by values that clients send, and by limit \"s\", which does not "
+     "bound how much one client asks: with another one in each request a client always has the "
+     "whole quota of limit \"l\"; add a limit with key client.ip to the route\n"},
+};
+
+START_TEST(the_limit_that_stops_nobody_is_named)
+{
+    char buffer[YAML_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer) - 1);
+    ck_assert_uint_eq(count(TEXTS[_i].kind, TEXTS[_i].yaml, &text), 1);
+    buffer[text.len] = '\0';
+    ck_assert_str_eq(buffer, TEXTS[_i].reported);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("policy/lint_shared");
+    TCase *tcase = tcase_create("lint_shared");
+    tcase_add_loop_test(tcase, what_one_client_takes_of_all_is_told_and_nothing_else, 0,
+                        (int)ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(tcase, the_limit_that_stops_nobody_is_named, 0, (int)ARRAY_LEN(TEXTS));
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
