@@ -255,6 +255,11 @@ static void read_cost(const struct cost_spec *cost, const struct simulation_futu
         memcpy(fields, future->fields, n * sizeof(fields[0]));
     }
     const struct head head = {.status = future->status, .fields = fields, .n_fields = n};
+    if (future->end == ANSWER_SERVER_FAILED && future->status == 0) { /* it has come to no head */
+        outcome->is_cost_reported = true;
+        outcome->reported_cost = cost->max;
+        return;
+    }
     outcome->is_cost_reported =
         cost_of_response(cost, &head, false, false, &outcome->reported_cost);
 }

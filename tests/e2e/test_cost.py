@@ -258,6 +258,24 @@ def test_where_the_response_never_says_it_the_most_is_charged(start_in_store, st
     wait_for_left(proxy, 50)
 
 
+@pytest.mark.parametrize("end, status, n_sent", [("close", 502, 1), ("hang", 504, 1), ("close at once", 502, 2)])
+def test_a_client_that_waits_for_what_never_comes_pays_the_most(start_in_store, start_upstream, end, status, n_sent):
+    """A request that takes longer than its server allows has its work done, too."""
+    def behave(peer, request):
+        if end == "close":
+            time.sleep(0.4)
+        elif end == "hang":
+            peer.hang()
+        peer.close()
+
+    upstreams = [start_upstream(behave), start_upstream(behave)]
+    proxy = start_in_store(budget(upstreams[0], TOKENS % "", response="1s").replace(
+        f"'{upstreams[0].url}'", f"['{upstreams[0].url}', '{upstreams[1].url}']"))
+    assert proxy.ask(fields={"X-Id": "a"}).status == status
+    wait_for_left(proxy, 50)
+    assert sum(len(upstream.requests) for upstream in upstreams) == n_sent
+
+
 def test_a_client_that_leaves_before_a_server_has_its_request_pays_the_estimate(start_in_store, start_upstream):
     upstream = start_upstream()
     proxy = start_in_store(budget(upstream, TOKENS % "").replace("response: 1m}", "response: 1m}, buffer: {wait: 1m}"))

@@ -358,7 +358,7 @@ def test_a_late_refusal_is_a_reset(start, start_http2_server, method):
   back: {key: global, algorithm: fixed_window, rate: 10/day, refund_on: [5xx]}"""))
     assert proxy.ask("GET", "/other").status == 200
     assert proxy.ask(method, "/slow").status == 502
-    assert len(server.requests) == (2 if method == "POST" else 3)
+    assert len(server.requests) == 2  # its handler has worked, and the limits have counted one
     assert proxy.ask("GET", "/other").status == 429  # the handler may be at work
 
 

@@ -160,6 +160,32 @@ def test_a_request_that_kills_servers_does_not_kill_them_all(
     assert sum(counts) == n_asked and max(counts) == 1, "never twice to the same server"
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
+@pytest.mark.parametrize("limits, delay_s, n_sent, status", [
+    ("[work]", 0.0, 2, 200), ("[work]", 0.5, 1, 502), ("[]", 0.5, 2, 200)])
+def test_what_a_server_may_have_done_is_done_nowhere_else_where_a_limit_counts_it(
+        start, start_upstream, kept, limits, delay_s, n_sent, status):
+    """Servers close the connection behind a handler that was too slow for their own time limit."""
+    worked = []
+
+    def behave(peer, request):
+        if request.target == "/work":
+            worked.append(request)
+            if len(worked) == 1:
+                threading.Event().wait(delay_s)
+                peer.close()
+                return
+        peer.send(answer())
+
+    proxy = start(policy([start_upstream(behave), start_upstream(behave)]).replace(
+        "routes: [{", "limits: {work: {key: client.ip, algorithm: fixed_window, rate: 9/day}}\n"
+        f"        routes: [{{limits: {limits}, "))
+    if kept:
+        assert [proxy.ask("GET", "/other").status for _ in range(2)] == [200, 200]
+    assert proxy.ask("GET", "/work").status == status
+    assert len(worked) == n_sent
+
+
 def test_nothing_is_sent_again_once_a_byte_of_an_answer_came(start, start_upstream):
     def behave(peer, _):
         peer.send(b"HTTP/1.1 2")

@@ -386,18 +386,20 @@ static bool is_said_to_work_on(const struct exchange *exchange)
            !upstream_is_unprocessed(exchange->upstream);
 }
 
-/* One more handler, at another server, would be two at a slot. */
-static bool is_at_work_for_slot(const struct exchange *exchange)
+/* Whether a server may be at work on the request, or have done it, so that one more handler would
+ * be one that no limit has counted, or two at a slot. */
+static bool is_counted_work(const struct exchange *exchange)
 {
-    return is_said_to_work_on(exchange) && admission_has_slots(&exchange->admission) &&
+    return exchange->admission.decision.n_charges > 0 &&
+           !upstream_is_unprocessed(exchange->upstream) &&
            clock_monotonic_us() - exchange->touched_us > ON_ITS_WAY_US;
 }
 
 /* Whether the request may be sent once more: no byte of an answer has come, the request is
  * idempotent or has not been processed at all, and it has no body, or it is unprocessed and the
  * body is here. A refusal may be untrue, as where the server behind a gateway died of the request:
- * it allows one that is not idempotent a single time. One that a server has had for a while may be
- * at work there still, where its client has ended the connection. */
+ * it allows one that is not idempotent a single time. One that a server has had for a while it may
+ * have done, or be at work on still, where its client has ended the connection. */
 static bool may_repeat(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
@@ -409,7 +411,7 @@ static bool may_repeat(const struct exchange *exchange)
     const bool is_safe = exchange->request.is_idempotent ||
                          (is_unsent && !(upstream->is_unproven && exchange->choice.is_unproven));
     return !exchange->has_upstream_answered && is_safe && has_whole_body &&
-           !(upstream->is_own_end && upstream->is_old) && !is_at_work_for_slot(exchange);
+           !(upstream->is_own_end && upstream->is_old) && !is_counted_work(exchange);
 }
 
 /* Whether its client kept the server waiting, which may have given up for that. A request that is

@@ -249,6 +249,16 @@ static bool is_doubtful(const struct exchange *exchange)
                               is_cut, is_conditional);
 }
 
+/* Whether the answer would have said the cost, and was lost: it cannot be read, or none came of a
+ * server that has the request. A client can bring that about, so it costs as much as it may. */
+static bool is_cost_lost(const struct exchange *exchange)
+{
+    const bool is_unanswered = exchange->end == ANSWER_SERVER_FAILED && !exchange->is_unsent &&
+                               !exchange->is_declined && !exchange->has_server_head;
+    return (exchange->is_answer_unreadable || is_unanswered) &&
+           exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER;
+}
+
 static struct outcome outcome_of(const struct exchange *exchange)
 {
     struct outcome outcome = {
@@ -266,9 +276,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         const uint64_t head_us = exchange->connect_started_us + exchange->upstream_us;
         outcome.reported_after_us = head_us > decided_us ? head_us - decided_us : 0;
     }
-    if (UNLIKELY(exchange->is_answer_unreadable) &&
-        exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER) {
-        /* A client can make an answer unreadable: that is not to cost the estimate alone. */
+    if (UNLIKELY(exchange->end != ANSWER_WHOLE) && is_cost_lost(exchange)) {
         outcome.is_cost_reported = true;
         outcome.reported_cost = exchange->evaluation.route->cost.max;
     }
@@ -279,7 +287,8 @@ static struct outcome outcome_of(const struct exchange *exchange)
 static void settle(struct exchange *exchange, uint64_t now_us)
 {
     const bool has_bans = exchange->config->policy->has_bans;
-    const bool is_cost_known = exchange->is_cost_reported || exchange->is_answer_unreadable;
+    const bool is_cost_known = exchange->is_cost_reported ||
+                               (UNLIKELY(exchange->end != ANSWER_WHOLE) && is_cost_lost(exchange));
     list_remove(&exchange->slots.node);
     if (LIKELY(!has_bans && !settlement_is_needed(&exchange->admission, is_cost_known))) {
         return;
@@ -391,6 +400,8 @@ static void note_end(struct exchange *exchange, enum answer_end end, const char 
     if (exchange->end == ANSWER_WHOLE) {
         exchange->end = end;
         exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->is_repeated;
+        exchange->is_declined = exchange->upstream != NULL && exchange->state >= EXCHANGE_FORWARD &&
+                                upstream_is_unprocessed(exchange->upstream);
     }
     if (exchange->fault == NULL) {
         exchange->fault = fault;
