@@ -115,9 +115,27 @@ def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, 
     assert [proxy.ask(method, target, fields, b"a" * length).status for _ in range(6)] == answers
 
 
-def test_other_ways_in_are_checked_without_a_word(tmp_path):
+def with_all_posts(policy):
+    """It, with what the page says of ways in that nobody knows."""
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    limit, route = (re.search(f"`({start}.*?)`", page).group(1) for start in ("posts: {", "{name: posts, "))
+    return policy.replace("\nroutes:\n", f"\n  {limit}\nroutes:\n").replace(
+        "  - {name: rest,", f"  - {route}\n  - {{name: rest,")
+
+
+def test_passwords_count_at_paths_that_nobody_knows(start, start_upstream):
+    policy = with_all_posts(policy_of("Login"))
+    proxy = start(here(policy, start_upstream(lambda peer, _: peer.send(answer("401 Unauthorized")))))
+    with proxy.connect() as client:
+        assert [client.ask("POST", f"/a/b{i}", body=b"p").status for i in range(121)] == [401] * 120 + [429]
+        assert client.ask("GET", "/a").status == 401
+
+
+@pytest.mark.parametrize("more", [with_other_ways_in, with_all_posts])
+def test_other_ways_in_are_checked_without_a_word(tmp_path, more):
     path = tmp_path / "policy.yaml"
-    path.write_text(with_other_ways_in(policy_of("Login")))
+    path.write_text(more(policy_of("Login")))
     result = subprocess.run([program.PROGRAM, "check", str(path)], capture_output=True, text=True, timeout=60,
                             check=False, env=program.environment({}))
     assert result.returncode == 0 and result.stderr == "" and "warning" not in result.stdout
