@@ -55,6 +55,8 @@
     X(PLAIN_SECRET, "plain-secret", "a secret that stands in the file")                            \
     X(EMPTY_SECRET, "empty-secret", "hashes of API keys and the like without a secret")            \
     X(ANY_ISSUER, "any-issuer", "tokens that count whoever issued them")                           \
+    X(ANY_PROVIDER, "any-provider",                                                                \
+      "a claim of tokens that counts whichever of several issuers gave it")                        \
     X(ANY_AUTHORITY, "any-authority",                                                              \
       "a name of client certificates that counts whichever of several authorities gave it")        \
     X(IGNORED_TOKEN, "ignored-token",                                                              \

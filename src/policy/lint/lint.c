@@ -55,6 +55,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_plain_secrets},
         {.check = lint_empty_secret},
         {.check = lint_providers},
+        {.check = lint_any_provider},
         {.check_route = lint_passed_on_cost},
         {.check_route = lint_cheap_default},
         {.check_rule = lint_unseen_shadows},

@@ -54,6 +54,7 @@ void lint_empty_secret(struct lint *lint);
 void lint_unrouted_names(struct lint *lint);
 void lint_providers(struct lint *lint);
 void lint_servers_by_address(struct lint *lint);
+void lint_any_provider(struct lint *lint);
 void lint_any_authority(struct lint *lint);
 
 /* Check @rule, which is that of @spec. */
