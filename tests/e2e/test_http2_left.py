@@ -192,6 +192,54 @@ def test_requests_that_are_left_at_once_end_none_of_others(start, server, connec
     assert shared.goaway == "NO_ERROR"
 
 
+def begin_late(server, client, n, addresses=(LEAVER,)):
+    """Requests that time out a second before others do that are sent from now on: their streams, and the server's."""
+    n_before = len(server.requests)
+    streams = [client.begin(path="/work", more=of(addresses[i % len(addresses)])) for i in range(n)]
+    server.wait_for(n_before + n)
+    await_age()
+    return streams, server.requests[n_before:]
+
+
+def begin_answers(server, client, addresses):
+    """Requests that are not safe to try again, and whose answers have begun: their streams, and the server's."""
+    n_before = len(server.requests)
+    streams = [client.begin(path="/work", method="POST", more=of(address)) for address in addresses]
+    server.wait_for(n_before + len(streams))
+    requests = server.requests[n_before:]
+    for request in requests:
+        request.peer.head(request.stream)
+    return streams, requests
+
+
+def time_out(client, streams):
+    assert {client.answer(stream).status for stream in streams} <= {502, 504}
+
+
+def end_answers(client, streams, requests):
+    for stream, request in zip(streams, requests):
+        request.peer.data(request.stream, b"z" * 9000, ends=True)
+        assert len(client.answer(stream).body) == 9000
+
+
+@pytest.mark.parametrize("n_others, n_late", [(1, 4), (1, 15), (5, 10)])
+def test_requests_that_time_out_at_once_end_none_of_others(start, server, connect, n_others, n_late):
+    """Only some of them are reset, and their client is no suspect."""
+    count_as_tomcat(server)
+    proxy = start(policy(server, ", max_streams: 16, timeout: {response: 3s}"))
+    client, other = connect(proxy), connect(proxy)
+    for _ in range(2):
+        late, late_requests = begin_late(server, client, n_late)
+        streams, requests = begin_answers(server, other, range(20, 20 + n_others))
+        shared = requests[0].peer
+        assert {request.peer for request in late_requests} == {shared}
+        time_out(client, late)
+        assert connection_of(server, other) != shared.number
+        end_answers(other, streams, requests)
+        until(lambda: shared.is_closed, "the connection to be closed")
+        assert shared.goaway == "NO_ERROR"
+
+
 def test_who_leaves_more_at_once_than_the_server_is_told_has_connections_of_its_own(start, server, connect):
     proxy = start(policy(server))
     client, other = connect(proxy), connect(proxy)
@@ -217,13 +265,30 @@ def ask_twelve(server, client):
     return streams, server.requests[n_before:]
 
 
-def test_a_server_that_is_too_slow_is_told_so_and_nobody_is_suspect(start, server, connect):
-    proxy = start(policy(server, ", max_streams: 50, timeout: {response: 1s}"))
+@pytest.mark.parametrize("more, n_told", [("", 12), (", max_streams: 50", 4)])
+def test_a_server_that_is_too_slow_is_told_so_and_nobody_is_suspect(start, server, connect, more, n_told):
+    """Of those that it is not told of, it is by the end of the connection."""
+    proxy = start(policy(server, f"{more}, timeout: {{response: 1s}}"))
     other = connect(proxy)
     streams, requests = ask_twelve(server, other)
     assert [other.answer(stream).status for stream in streams] == [504] * 12
-    until(lambda: all(request.reset == "CANCEL" for request in requests), "all to be reset")
+    shared = requests[0].peer
+    until(lambda: n_told == 12 or shared.is_closed, "the connection to be closed")
+    until(lambda: [request.reset for request in requests].count("CANCEL") >= n_told, "it to be told")
     assert len({request.peer for request in ask_twelve(server, other)[1]}) == 1
+
+
+def test_a_slow_server_that_ends_its_connection_for_resets_makes_nobody_suspect(start, server, connect):
+    """As many clients are waiting: none of them is who has sent too much."""
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, ", timeout: {response: 2s}"))
+    other = connect(proxy)
+    for _ in range(2):
+        streams, requests = ask_twelve(server, other)
+        assert len({request.peer for request in requests}) == 1
+        for stream in streams:
+            assert other.answer(stream).status in (502, 504)
+        until(lambda: requests[0].peer.is_closed, "the connection to end")
 
 
 @pytest.mark.parametrize("more", ["", ", max_streams: 50"])
@@ -350,6 +415,48 @@ def test_a_request_beside_those_that_were_left_is_tried_again(start, server, con
     client, other = connect(proxy), connect(proxy)
     stream, _ = work(server, other, OTHER)
     leave_at_once(server, client)
+    again = server.wait_for(6)
+    again.peer.answer(again.stream)
+    assert other.answer(stream).status == 200
+
+
+@pytest.mark.parametrize("n_clients", [1, 2])
+def test_whose_requests_time_out_before_a_connection_ends_gets_one_of_its_own(start, server, connect, n_clients):
+    """Where the policy has no max_streams, the server is told of all."""
+    addresses = range(40, 40 + n_clients)
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, ", timeout: {response: 3s}"))
+    client, other = connect(proxy), connect(proxy)
+    late, late_requests = begin_late(server, client, 4, addresses)
+    _, requests = begin_answers(server, other, range(20, 23))
+    assert {request.peer for request in late_requests} == {requests[0].peer}
+    time_out(client, late)
+    until(lambda: requests[0].peer.is_closed, "the connection to end")
+    late, late_requests = begin_late(server, client, 4 * n_clients, addresses)
+    streams, requests = begin_answers(server, other, range(20, 23))
+    assert {request.peer for request in late_requests}.isdisjoint(request.peer for request in requests)
+    time_out(client, late)
+    end_answers(other, streams, requests)
+
+
+def test_whose_request_times_out_alone_shares_the_next_connection(start, server, connect):
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"), most=0)
+    proxy = start(policy(server, ", timeout: {response: 1s}"))
+    client, other = connect(proxy), connect(proxy)
+    stream, late = work(server, client, LEAVER)
+    time_out(client, [stream])
+    until(lambda: late.peer.is_closed, "the connection to end")
+    _, request = work(server, other, OTHER)
+    assert work(server, client, LEAVER)[1].peer is request.peer
+
+
+def test_a_request_beside_those_that_time_out_is_tried_again(start, server, connect):
+    """Nobody else has one on the connection then, but its client is not who ended it."""
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, ", timeout: {response: 3s}"))
+    client, other = connect(proxy), connect(proxy)
+    begin_late(server, client, 4)
+    stream, _ = work(server, other, OTHER)
     again = server.wait_for(6)
     again.peer.answer(again.stream)
     assert other.answer(stream).status == 200

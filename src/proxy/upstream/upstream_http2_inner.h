@@ -78,10 +78,11 @@ struct upstream_stream {
     size_t trailer_bytes;
 };
 
-/* A client whose stream, which it had left, the proxy has reset. */
+/* A client of which the proxy has reset streams: those that it had left, or that were given up. */
 struct upstream_leaver {
     struct address client;
     uint64_t left_us; /* monotonic: when, of the last; 0: there is none */
+    uint32_t n;
 };
 
 struct upstream_http2 {
@@ -98,6 +99,7 @@ struct upstream_http2 {
     bool is_set_aside;    /* the same, or for nobody, while answers are held back */
     struct address owner; /* of these; as address_of_client() gives it */
     struct upstream_leaver leavers[UPSTREAM_LEAVERS_MAX]; /* the latest, in no order */
+    struct upstream_leaver given_up[UPSTREAM_LEAVERS_MAX];
     uint32_t n_resets;       /* streams that the proxy has reset, whoever left them */
     size_t n_held;           /* streams whose answer is held back */
     bool has_carried;        /* a request that the server has not reset with ENHANCE_YOUR_CALM */

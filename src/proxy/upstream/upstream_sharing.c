@@ -15,8 +15,11 @@
  * max_streams the connection takes no more of anybody either, and ends with its last answer. Of
  * requests that are left there the server is told a few, since it would end the connection for
  * many, which harms others. Answers to the rest are dropped, a window of each at most. A server
- * that does not work on is told of all, but a connection takes a number of resets only. Of what the
- * proxy gives up itself, as at a time-out, each server is told: that is no client's doing. */
+ * that does not work on is told of all, but a connection takes a number of resets only.
+ *
+ * What the proxy gives up itself, as at a time-out, is reset likewise, and makes nobody suspect: a
+ * server may be slow to all. But if it ends the connection for that, those clients are remembered
+ * of whose requests many were given up there. */
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -50,6 +53,10 @@ enum {
     /* After these a connection takes no more requests. With the resets of as many as are under way
      * then it stays below 200, for which Netty ends it if they come within 30 s. */
     RESETS_MAX = 64,
+
+    /* Of a client many requests were given up on a connection, if they are more than one, and of
+     * the resets there at least one in so many. */
+    RESETS_PER_GIVEN_UP = UPSTREAM_LEAVERS_MAX,
 };
 
 static struct upstream_group *group_of(const struct upstream_http2 *http2)
@@ -220,12 +227,13 @@ static bool has_others(const struct upstream_http2 *http2, const struct address 
     return false;
 }
 
-/* The place of @client among those who have left streams of @http2, or of the oldest of them. */
-static struct upstream_leaver *leaver_of(struct upstream_http2 *http2, const struct address *client)
+/* The place of @client among @leavers, or of the oldest of them. */
+static struct upstream_leaver *place_of(struct upstream_leaver *leavers,
+                                        const struct address *client)
 {
-    struct upstream_leaver *oldest = &http2->leavers[0];
+    struct upstream_leaver *oldest = &leavers[0];
     for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
-        struct upstream_leaver *leaver = &http2->leavers[i];
+        struct upstream_leaver *leaver = &leavers[i];
         if (leaver->left_us != 0 && address_equals(&leaver->client, client)) {
             return leaver;
         }
@@ -236,7 +244,18 @@ static struct upstream_leaver *leaver_of(struct upstream_http2 *http2, const str
     return oldest;
 }
 
-/* Whether the server, which works on, is told of one more stream that is left. */
+/* One more stream of @client is reset. */
+static void note_leaver(struct upstream_leaver *leavers, const struct address *client)
+{
+    struct upstream_leaver *leaver = place_of(leavers, client);
+    if (leaver->left_us == 0 || !address_equals(&leaver->client, client)) {
+        *leaver = (struct upstream_leaver){.client = *client};
+    }
+    leaver->left_us = clock_monotonic_us();
+    leaver->n++;
+}
+
+/* Whether the server, which works on, is told of one more stream that is reset. */
 static bool may_reset(const struct upstream_stream *stream)
 {
     const struct upstream_http2 *http2 = upstream_http2_of(stream);
@@ -252,7 +271,7 @@ static bool note_left(struct upstream_stream *stream)
     struct upstream_http2 *http2 = upstream_http2_of(stream);
     const struct upstream_server *server = http2->connection->server;
     const bool is_reset = is_reset_here(stream);
-    const bool is_left = is_reset && !stream->upstream.is_given_up;
+    const bool is_given_up = stream->upstream.is_given_up;
     if (http2->is_ending) {
         return true; /* it ends with its connection, and is not reset */
     }
@@ -261,15 +280,16 @@ static bool note_left(struct upstream_stream *stream)
         (is_cut(stream) && may_be_full(server))) {
         retire(http2);
     }
-    if (is_left && works_on(server) && !may_reset(stream)) {
-        note_suspect(stream);
+    if (is_reset && works_on(server) && !may_reset(stream)) {
+        if (!is_given_up) {
+            note_suspect(stream);
+        }
         return false;
     }
-    if (is_left) {
-        *leaver_of(http2, &stream->client) =
-            (struct upstream_leaver){.client = stream->client, .left_us = clock_monotonic_us()};
+    if (is_reset) {
+        note_leaver(is_given_up ? http2->given_up : http2->leavers, &stream->client);
+        http2->n_resets++;
     }
-    http2->n_resets += is_reset;
     return true;
 }
 
@@ -318,31 +338,31 @@ void upstream_sharing_close(struct upstream_http2 *http2)
 
 /* --- the end of a connection, and why --- */
 
-/* Whether @leaver has just left a stream that was reset: servers take many for an attack. */
+/* Whether a stream of @leaver has just been reset: servers take many for an attack. */
 static bool has_just_left(const struct upstream_leaver *leaver)
 {
     return leaver->left_us != 0 && clock_monotonic_us() - leaver->left_us < SUSPECT_US;
 }
 
-static bool has_other_leavers(const struct upstream_http2 *http2, const struct address *client)
+static bool has_other_leavers(const struct upstream_leaver *leavers, const struct address *client)
 {
     for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
-        const struct upstream_leaver *leaver = &http2->leavers[i];
-        if (has_just_left(leaver) && !address_equals(&leaver->client, client)) {
+        if (has_just_left(&leavers[i]) && !address_equals(&leavers[i].client, client)) {
             return true;
         }
     }
     return false;
 }
 
-/* Whether streams of several clients are under way, or were when the latest were left. */
+/* Whether streams of several clients are under way, or were when the latest were reset. */
 static bool has_strangers(const struct upstream_http2 *http2)
 {
     if (list_is_empty(&http2->streams)) {
         return false;
     }
     const struct address *first = &upstream_stream_at(http2->streams.next)->client;
-    return has_others(http2, first) || has_other_leavers(http2, first);
+    return has_others(http2, first) || has_other_leavers(http2->leavers, first) ||
+           has_other_leavers(http2->given_up, first);
 }
 
 static enum http2_goaway goaway_of(const struct upstream_http2 *http2)
@@ -371,16 +391,35 @@ static void suspect(struct upstream_stream *stream, enum http2_goaway goaway, bo
     note_suspect(stream);
 }
 
+/* Whether of @leaver, in http2->given_up, so much was given up that this may be why. Where a server
+ * is slow to many clients, that is so of few or none of them. */
+static bool has_many_given_up(const struct upstream_http2 *http2,
+                              const struct upstream_leaver *leaver)
+{
+    return has_just_left(leaver) && leaver->n > 1 &&
+           leaver->n * RESETS_PER_GIVEN_UP >= http2->n_resets;
+}
+
 /* Those who left the latest requests are suspect also where nobody else is harmed any more:
  * hypercorn answers the others before it ends the connection. Of them the proxy does not know whose
  * were too many. If it were the last alone, clients that leave in turn would end a connection each,
  * and one that leaves a single request behind those of another would be suspect in its place. */
-static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, bool is_alone)
+static void suspect_leavers(struct upstream_http2 *http2)
 {
-    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX && goaway != HTTP2_GOAWAY_FINE; i++) {
+    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
         if (has_just_left(&http2->leavers[i])) {
             note_client(http2, &http2->leavers[i].client);
         }
+        if (has_many_given_up(http2, &http2->given_up[i])) {
+            note_client(http2, &http2->given_up[i].client);
+        }
+    }
+}
+
+static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, bool is_alone)
+{
+    if (goaway != HTTP2_GOAWAY_FINE) {
+        suspect_leavers(http2);
     }
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         suspect(upstream_stream_at(node), goaway, is_alone);
