@@ -38,6 +38,9 @@ bool grpc_is_call(const struct head *head);
  * gateways with 204 too; 0: none, or no error. */
 unsigned grpc_head_status(const struct head *response);
 
+/* The same, but GRPC_NONE where @response is of gRPC and its trailers are to have the status. */
+unsigned grpc_begun_status(const struct head *response);
+
 /* The HTTP status that an answer of @http_status with @grpc_status stands for. 0: none, or OK. */
 uint16_t grpc_answer_status(uint16_t http_status, unsigned grpc_status);
 

@@ -26,6 +26,8 @@
 /* How a request ended. */
 struct outcome {
     uint16_t status; /* of the head that was sent to the client; 0: none was sent */
+    /* 0, or @status is of gRPC and in doubt: either of the two is enough to charge. */
+    uint16_t http_status;
     enum answer_end end;
     bool is_unsent;        /* it ended before a byte of it was sent to a server */
     bool is_unanswered;    /* not unsent, and no server sent a head: a server was silent, or sluice

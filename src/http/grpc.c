@@ -1,5 +1,7 @@
 #include "http/grpc.h"
 
+#include "base/compiler.h"
+
 static bool starts_with(struct span media_type, struct span start)
 {
     return media_type.len >= start.len &&
@@ -9,7 +11,9 @@ static bool starts_with(struct span media_type, struct span start)
 bool grpc_is_type(struct span media_type)
 {
     const struct span grpc = SPAN("application/grpc");
-    return starts_with(media_type, grpc) &&
+    const size_t n_common = 12; /* first the letter by which other types of applications differ */
+    return media_type.len >= grpc.len && (media_type.data[n_common] | ' ') == 'g' &&
+           starts_with(media_type, grpc) &&
            (media_type.len == grpc.len || media_type.data[grpc.len] == '+' ||
             media_type.data[grpc.len] == ';');
 }
@@ -111,6 +115,30 @@ unsigned grpc_head_status(const struct head *response)
 {
     const unsigned status = grpc_find_status(response->fields, response->n_fields);
     return response->status >= 300 || status == GRPC_NONE ? 0 : status;
+}
+
+/* Whether @response may have a grpc-status in its head, or the type of gRPC. Every answer is asked:
+ * most names are not compared. */
+static bool may_be_answer(const struct head *response)
+{
+    for (size_t i = 0; i < response->n_fields; i++) {
+        const struct field *field = &response->fields[i];
+        if ((field->name.len == SPAN("grpc-status").len && field->id == FIELD_OTHER) ||
+            (field->name.len == SPAN("content-type").len && grpc_is_type(field->value))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned grpc_begun_status(const struct head *response)
+{
+    if (LIKELY(!may_be_answer(response)) || response->status >= 300) {
+        return 0;
+    }
+    const unsigned status = grpc_find_status(response->fields, response->n_fields);
+    const bool is_to_come = response->status == 200 && grpc_is_call(response);
+    return status == GRPC_NONE && !is_to_come ? 0 : status;
 }
 
 uint16_t grpc_answer_status(uint16_t http_status, unsigned grpc_status)

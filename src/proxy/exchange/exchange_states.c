@@ -231,6 +231,16 @@ static uint16_t answer_status(const struct exchange *exchange)
     return grpc_answer_status(exchange->out.status, exchange->grpc_status);
 }
 
+uint16_t exchange_doubted_status(const struct exchange *exchange)
+{
+    const struct head *request = &exchange->request;
+    if (LIKELY(exchange->grpc_status == 0)) {
+        return 0;
+    }
+    const bool is_call = span_equals(request->method, SPAN("POST")) && grpc_is_call(request);
+    return is_call ? 0 : exchange->response.status;
+}
+
 /* Whether the server's answer is an error that it, or a gateway, may give while others work; or
  * breaks off before the request was sent whole. */
 static bool is_doubtful(const struct exchange *exchange)
@@ -263,6 +273,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
 {
     struct outcome outcome = {
         .status = exchange->is_response_started ? answer_status(exchange) : 0,
+        .http_status = exchange->is_response_started ? exchange_doubted_status(exchange) : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
         .is_unanswered = !exchange->is_unsent && !exchange->has_server_head,

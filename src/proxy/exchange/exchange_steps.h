@@ -101,6 +101,9 @@ void exchange_begin_answer(struct exchange *exchange);
 
 /* Whether @response begins server-sent events, which may be silent for long. */
 bool exchange_is_event_stream(const struct head *response);
+/* The status of HTTP of an answer whose grpc-status counts, though the request was no call of gRPC:
+ * its client may have had the server choose such a type. 0: the answer is no such. */
+uint16_t exchange_doubted_status(const struct exchange *exchange);
 /* The answer has started: settle the costs, which its head decides. Slots stay held. */
 void exchange_settle_costs(struct exchange *exchange);
 /* Events of the connection to the server: see struct upstream_events. */

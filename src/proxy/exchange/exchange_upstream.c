@@ -327,6 +327,7 @@ static void take_cost(struct exchange *exchange)
         const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
         const struct outcome whole = {
             .status = grpc_answer_status(exchange->response.status, grpc_status),
+            .http_status = exchange_doubted_status(exchange),
             .end = ANSWER_WHOLE,
             .is_doubtful =
                 answer_is_doubtful(exchange->response.status, grpc_status, is_cut, is_conditional),
@@ -377,16 +378,12 @@ bool exchange_is_event_stream(const struct head *response)
                                                    SPAN("text/event-stream"));
 }
 
-/* An answer of gRPC: its status counts as that of HTTP does, and is in its head or its trailers. */
+/* An answer may be one of gRPC, by any version of HTTP: its status counts as that of HTTP does, and
+ * is in its head or its trailers. */
 static void begin_grpc_answer(struct exchange *exchange)
 {
-    const struct head *response = &exchange->response;
-    exchange->grpc_status = (uint8_t)grpc_head_status(response);
-    exchange->is_grpc_head_error = exchange->grpc_status != 0;
-    if (response->status == 200 && grpc_is_call(response) &&
-        grpc_find_status(response->fields, response->n_fields) == GRPC_NONE) {
-        exchange->grpc_status = GRPC_NONE; /* not told yet */
-    }
+    exchange->grpc_status = (uint8_t)grpc_begun_status(&exchange->response);
+    exchange->is_grpc_head_error = exchange->grpc_status != 0 && exchange->grpc_status != GRPC_NONE;
 }
 
 /* Keep the trailers of the answer if the client takes them, or they tell how a call of gRPC ended.
@@ -413,8 +410,7 @@ static bool status_counts(const struct exchange *exchange)
 static bool on_head(struct upstream_user *user)
 {
     struct exchange *exchange = exchange_of(user);
-    if (UNLIKELY(exchange->is_server_http2 || exchange->is_call ||
-                 (status_counts(exchange) && grpc_is_call(&exchange->response)))) {
+    if (exchange->is_server_http2 || exchange->is_call || status_counts(exchange)) {
         begin_grpc_answer(exchange); /* first: whether its cost counts may depend on its status */
     }
     exchange_begin_answer(exchange);

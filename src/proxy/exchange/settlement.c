@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "base/compiler.h"
 #include "policy/answer_set.h"
 #include "policy/key.h"
 #include "proxy/exchange/exchange_config.h"
@@ -95,13 +96,51 @@ static bool is_counted(const struct admission *admission, const struct limit_rul
            is_in(&rule->charge_on, outcome);
 }
 
-/* Unlike a charge, which a client that left pays whatever the answer was. */
-bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome)
+static bool is_free_by_status(const struct admission *admission, const struct limit_rule *rule,
+                              const struct outcome *outcome)
+{
+    return !is_counted(admission, rule, outcome) || is_refunded(rule, outcome);
+}
+
+/* @outcome by the other of its statuses. */
+static struct outcome by_http_status(const struct outcome *outcome)
+{
+    struct outcome other = *outcome;
+    other.status = outcome->http_status;
+    return other;
+}
+
+/* Whether @rule charges nothing for @outcome, by whichever of its statuses. */
+static bool is_free(const struct admission *admission, const struct limit_rule *rule,
+                    const struct outcome *outcome)
+{
+    if (!is_free_by_status(admission, rule, outcome)) {
+        return false;
+    }
+    if (LIKELY(outcome->http_status == 0)) {
+        return true;
+    }
+    const struct outcome other = by_http_status(outcome);
+    return is_free_by_status(admission, rule, &other);
+}
+
+static bool is_charged_status(const struct limit_rule *rule, const struct outcome *outcome)
 {
     const struct answer_set *set = &rule->charge_on;
     const bool is_shown = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent &&
                           answer_set_has(set, outcome->status);
-    return set->is_said && (is_shown || outcome->is_unreadable || is_in(set, outcome));
+    return is_shown || outcome->is_unreadable || is_in(set, outcome);
+}
+
+/* Unlike a charge, which a client that left pays whatever the answer was. */
+bool settlement_is_charged_answer(const struct limit_rule *rule, const struct outcome *outcome)
+{
+    if (!rule->charge_on.is_said) {
+        return false;
+    }
+    const struct outcome other = by_http_status(outcome);
+    return is_charged_status(rule, outcome) ||
+           (outcome->http_status != 0 && is_charged_status(rule, &other));
 }
 
 bool settlement_is_needed(const struct admission *admission, bool is_cost_known)
@@ -130,7 +169,7 @@ static uint32_t final_cost(const struct admission *admission, size_t i,
 {
     const struct limit_rule *rule = admission->rules[i];
     const bool is_own = (admission->own_costs >> i & 1) != 0;
-    if (!is_counted(admission, rule, outcome) || is_refunded(rule, outcome)) {
+    if (is_free(admission, rule, outcome)) {
         return 0;
     }
     return outcome->is_cost_reported && !is_own ? outcome->reported_cost : taken_cost(admission, i);

@@ -78,8 +78,43 @@ START_TEST(an_answer_that_ends_with_its_head_has_its_status_there)
             .n_fields = STORIES[i].grpc == NULL ? 0 : 1,
         };
         ck_assert_uint_eq(grpc_head_status(&head), STORIES[i].in_head);
+        ck_assert_uint_eq(grpc_begun_status(&head), STORIES[i].in_head);
         ck_assert_uint_eq(grpc_answer_status(STORIES[i].http, STORIES[i].in_head),
                           STORIES[i].stands_for);
+    }
+}
+END_TEST
+
+START_TEST(the_status_of_an_answer_of_grpc_is_to_come)
+{
+    static const struct {
+        const char *type, *grpc; /* NULL: none */
+        uint16_t http;
+        unsigned begun;
+    } STORIES[] = {
+        {"Application/gRPC+json", NULL, 200, GRPC_NONE},
+        {"application/grpc", "0", 200, 0},
+        {"application/grpc", "16", 200, 16},
+        {"application/grpc", NULL, 204, 0},
+        {"application/grpc", NULL, 401, 0},
+        {"application/grpc", "16", 304, 0},
+        {"application/grpc-web", NULL, 200, 0},
+        {"application/json", "16", 200, 16},
+        {"application/json", NULL, 200, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(STORIES); i++) {
+        struct field fields[] = {
+            {.name = SPAN("Server-Time"), .value = SPAN("1")},
+            {.name = SPAN("Content-Type"), .value = span_of_text(STORIES[i].type)},
+            {.name = SPAN("Grpc-Status"),
+             .value = span_of_text(STORIES[i].grpc == NULL ? "" : STORIES[i].grpc)},
+        };
+        const struct head head = {
+            .status = STORIES[i].http,
+            .fields = fields,
+            .n_fields = STORIES[i].grpc == NULL ? 2 : 3,
+        };
+        ck_assert_uint_eq(grpc_begun_status(&head), STORIES[i].begun);
     }
 }
 END_TEST
@@ -234,6 +269,7 @@ int main(void)
     tcase_add_test(tcase, two_types_are_none);
     tcase_add_test(tcase, statuses_of_grpc_have_one_of_http);
     tcase_add_test(tcase, an_answer_that_ends_with_its_head_has_its_status_there);
+    tcase_add_test(tcase, the_status_of_an_answer_of_grpc_is_to_come);
     tcase_add_test(tcase, statuses_of_http_have_one_of_grpc);
     tcase_add_test(tcase, a_status_is_0_to_16);
     tcase_add_test(tcase, binary_fields_are_base64);
