@@ -27,14 +27,46 @@ static bool is_shaping(const struct limit_rule *rule)
     return rule->limits[0].params.max_wait > 0;
 }
 
-/* Whether a client may get back what it took of @beside, for a request that @shared counts. */
+/* Whether a limit that charges @charged counts an answer of @status that it does not list, though
+ * one that refunds @refunded gives it back. The table in docs/policy.md has both. */
+static bool counts_unlisted(const struct answer_set *charged, const struct answer_set *refunded,
+                            unsigned status)
+{
+    const bool is_named = answer_set_names(refunded, status);
+    const bool is_lost = answer_is_gateway_error(status) ||
+                         (is_named && answer_is_doubtful((uint16_t)status, 0, true, true));
+    const bool is_hidden = charged->has_answers && answer_hides_status(status) &&
+                           (is_named || !answer_needs_name(status, false));
+    return is_lost || is_hidden || (status == 304 && answer_set_has(charged, 200));
+}
+
+/* Whether a limit that refunds @refunded gives back something that one that charges @charged
+ * counts. The latter counts who leaves, and servers that do not answer, in any case. */
+static bool gives_back_counted(const struct answer_set *refunded, const struct answer_set *charged)
+{
+    if (refunded->client_left || refunded->server_failed) {
+        return true;
+    }
+    for (unsigned status = ANSWER_STATUS_MIN; status <= ANSWER_STATUS_MAX; status++) {
+        if (answer_set_has(refunded, status) &&
+            (answer_set_has(charged, status) || counts_unlisted(charged, refunded, status))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a client may get back what it took of @beside, for a request that @shared counts. A queue
+ * without a charge_on counts all; that the server fails is taken for no client's doing there. */
 static bool may_give_back(const struct limit_rule *beside, const struct limit_rule *shared)
 {
     const struct answer_set *counted = &beside->charge_on;
-    const bool counts_as_shared =
-        !counted->is_said ||
-        (shared->charge_on.is_said && answer_set_includes(counted, &shared->charge_on));
-    return beside->refund_on.is_said || !counts_as_shared;
+    const struct answer_set *refunded = &beside->refund_on;
+    if (!shared->charge_on.is_said) {
+        return counted->is_said || refunded->client_left || refunded->has_answers;
+    }
+    return (counted->is_said && !answer_set_includes(counted, &shared->charge_on)) ||
+           gives_back_counted(refunded, &shared->charge_on);
 }
 
 /* Whether @beside, a rule of the same route, stops whom it counts before @shared is used up. */

@@ -130,6 +130,40 @@ static const struct {
      "  m: {key: [path, client.ip, host], rate: 8/m}}\n"
      "routes: [{match: {path: /a}, limits: [l, m], upstream: u}]\n"},
 
+/* What is given back of a client's own is of concern where the shared one counts it. */
+#define ERRORS(charged, own)                                                                       \
+    "limits: {l: {key: host, rate: 9/m, charge_on: [" charged "]},\n"                              \
+    "  m: {key: client.ip, rate: 8/m, " own "}}\nroutes: [{limits: [l, m], upstream: u}]\n"
+    {"shared-key", 0, ERRORS("5xx", "refund_on: [429]")},
+    {"shared-key", 0, ERRORS("5xx", "refund_on: [2xx, 404]")},
+    {"shared-key", 0, ERRORS("401, 403", "refund_on: [200, 304, 404]")},
+    {"shared-key", 0, ERRORS("401", "refund_on: [404], charge_on: [4xx]")},
+    {"shared-key", 1, ERRORS("5xx", "refund_on: [500]")},
+    {"shared-key", 1, ERRORS("4xx", "refund_on: [404]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [2xx, 4xx]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [404], charge_on: [403, 404]")},
+    /* It counts these though it does not list them: who left, no answer, and answers that may hide
+     * another or be of a gateway. */
+    {"shared-key", 1, ERRORS("5xx", "refund_on: [server_failed]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [502]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [413]")},
+    {"shared-key", 0, ERRORS("503", "refund_on: [4xx]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [5xx]")},
+    {"shared-key", 1, ERRORS("401", "refund_on: [406]")},
+    {"shared-key", 0, ERRORS("503", "refund_on: [406]")},
+    {"shared-key", 1, ERRORS("200", "refund_on: [304]")},
+    {"shared-key", 0, ERRORS("201", "refund_on: [304]")},
+#undef ERRORS
+/* A place in a queue is taken by every request that is admitted. */
+#define QUEUE(own)                                                                                 \
+    "limits: {m: {key: client.ip, rate: 8/m, " own "},\n"                                          \
+    "  q: {key: global, algorithm: leaky_bucket, rate: 9/s, max_wait: 5s}}\n"                      \
+    "routes: [{limits: [m, q], upstream: u}]\n"
+    {"shared-key", 1, QUEUE("refund_on: [200]")},
+    {"shared-key", 1, QUEUE("refund_on: [429]")},
+    {"shared-key", 0, QUEUE("refund_on: [503, server_failed]")},
+#undef QUEUE
+
     /* Claims, and certificates. */
     {"shared-key", 0,
      JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
@@ -210,6 +244,24 @@ static const struct {
      "whole quota of limit \"l\"; add a limit with key client.ip to the route\n"},
 };
 
+/* Without HTTP/2, where a limit may refund that. */
+START_TEST(who_leaves_takes_of_all_what_its_own_limit_gives_back)
+{
+    static const char *const SHARED[] = {
+        "rate: 9/m, charge_on: [5xx]",
+        "algorithm: leaky_bucket, rate: 9/s, max_wait: 5s",
+    };
+    char yaml[YAML_BYTES_MAX];
+    char buffer[YAML_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    (void)snprintf(yaml, sizeof(yaml),
+                   "limits: {l: {key: host, %s}, m: {key: client.ip, rate: 8/m, refund_on: "
+                   "[client_left]}}\nroutes: [{limits: [l, m], upstream: u}]\n",
+                   SHARED[_i]);
+    ck_assert_uint_eq(count("shared-key", yaml, &text), 1);
+}
+END_TEST
+
 START_TEST(the_limit_that_stops_nobody_is_named)
 {
     char buffer[YAML_BYTES_MAX];
@@ -226,6 +278,7 @@ int main(void)
     TCase *tcase = tcase_create("lint_shared");
     tcase_add_loop_test(tcase, what_one_client_takes_of_all_is_told_and_nothing_else, 0,
                         (int)ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(tcase, who_leaves_takes_of_all_what_its_own_limit_gives_back, 0, 2);
     tcase_add_loop_test(tcase, the_limit_that_stops_nobody_is_named, 0, (int)ARRAY_LEN(TEXTS));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
