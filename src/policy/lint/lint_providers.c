@@ -110,15 +110,16 @@ static bool begins_with_issuer(const struct lint *lint, const struct key_part *p
            span_equals(lint->policy->claims[term->claim].text, SPAN("iss"));
 }
 
-/* Whether @part may have another value in each route, or for each client whoever it says it is. */
+/* Whether @part may have another value in each route, or for each client whoever it says it is. A
+ * client chooses what a named part of a path is. A host is compared by itself. */
 static bool may_separate(const struct key_part *part)
 {
     switch (KEY_SOURCE_ROWS[part->terms[0].source].origin) {
     case KEY_FROM_ADDRESS:
     case KEY_FROM_CERTIFICATE:
-    case KEY_FROM_HOST:
-    case KEY_FROM_PATH:
         return part->n_terms == 1;
+    case KEY_FROM_PATH:
+        return part->n_terms == 1 && part->terms[0].source != KEY_PATH_CAPTURE;
     case KEY_FROM_POLICY:
         return part->n_terms == 1 && part->terms[0].source == KEY_ROUTE;
     case KEY_FROM_DATABASE:
@@ -126,6 +127,7 @@ static bool may_separate(const struct key_part *part)
     case KEY_FROM_HEADER:
     case KEY_FROM_COOKIE:
     case KEY_FROM_QUERY:
+    case KEY_FROM_HOST:
     case KEY_FROM_METHOD:
     case KEY_FROM_TOKEN:
     case KEY_FROM_POSITION:
@@ -155,47 +157,64 @@ static bool has_rule(const struct route *route, const struct limit_rule *rule)
     return false;
 }
 
-static bool is_among(const struct jwt_provider *const *providers, size_t n,
-                     const struct jwt_provider *provider)
+static bool counts_by_host(const struct limit_rule *rule)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (providers[i] == provider) {
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        if (part->n_terms == 1 && part->terms[0].source == KEY_HOST) {
             return true;
         }
     }
     return false;
 }
 
-/* The providers of the routes with @rule, in their order; returns how many. */
-static size_t find_providers(const struct policy *policy, const struct limit_rule *rule,
-                             const struct jwt_provider **providers)
+/* Whether both match a host in the same words, or any. Where one only covers that of the other, the
+ * earlier of them may take all of it. */
+static bool have_common_host(const struct route_match *a, const struct route_match *b)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct jwt_provider *provider = policy->routes[i].jwt;
-        if (provider != NULL && has_rule(&policy->routes[i], rule) &&
-            !is_among(providers, n, provider)) {
-            providers[n++] = provider;
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        for (size_t j = 0; j < b->n_hosts; j++) {
+            if (span_equals(a->hosts[i], b->hosts[j])) {
+                return true;
+            }
         }
     }
-    return n;
+    return a->n_hosts == 0 && b->n_hosts == 0;
 }
 
-static void warn_of_providers(struct lint *lint, const struct limit_rule *rule,
-                              const struct jwt_provider *const *providers, size_t n)
+/* The first route before @route with @rule whose tokens are of other issuers, and which such a key
+ * does not keep apart from it; or NULL. */
+static const struct route *find_other(const struct policy *policy, const struct limit_rule *rule,
+                                      const struct route *route)
 {
-    for (size_t i = 1; i < n; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (are_of_others(providers[i], providers[j])) {
-                node_warn(lint->diags, lint->limits[rule - lint->policy->rules].key.node,
-                          WARNING_ANY_PROVIDER,
-                          "limit \"%.*s\" counts by a claim of tokens, and the issuers of jwt "
-                          "\"%.*s\" and \"%.*s\" may give the same: put jwt.iss beside it in the "
-                          "key, or give each a limit of its own",
-                          SPAN_ARGS(rule->name), SPAN_ARGS(providers[j]->name),
-                          SPAN_ARGS(providers[i]->name));
-                return;
-            }
+    const bool has_host = counts_by_host(rule);
+    for (const struct route *other = policy->routes; other < route; other++) {
+        if (other->jwt != NULL && other->jwt != route->jwt &&
+            are_of_others(route->jwt, other->jwt) && has_rule(other, rule) &&
+            (!has_host || have_common_host(&route->match, &other->match))) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static void warn_of_providers(struct lint *lint, const struct limit_rule *rule)
+{
+    const struct policy *policy = lint->policy;
+    const struct route *other = NULL;
+    for (size_t i = 0; i < policy->n_routes && other == NULL; i++) {
+        const struct route *route = &policy->routes[i];
+        if (route->jwt == NULL || !has_rule(route, rule)) {
+            continue;
+        }
+        other = find_other(policy, rule, route);
+        if (other != NULL) {
+            node_warn(
+                lint->diags, lint->limits[rule - policy->rules].key.node, WARNING_ANY_PROVIDER,
+                "limit \"%.*s\" counts by a claim of tokens, and the issuers of jwt "
+                "\"%.*s\" and \"%.*s\" may give the same: put jwt.iss beside it in the "
+                "key, or give each a limit of its own",
+                SPAN_ARGS(rule->name), SPAN_ARGS(other->jwt->name), SPAN_ARGS(route->jwt->name));
         }
     }
 }
@@ -203,13 +222,9 @@ static void warn_of_providers(struct lint *lint, const struct limit_rule *rule,
 void lint_any_provider(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    const struct jwt_provider **providers =
-        arena_calloc(lint->scratch, policy->n_providers + 1, sizeof(*providers));
-    lint->no_memory = lint->no_memory || providers == NULL;
-    for (size_t i = 0; i < policy->n_rules && providers != NULL; i++) {
-        const struct limit_rule *rule = &policy->rules[i];
-        if (counts_any_provider(lint, rule)) {
-            warn_of_providers(lint, rule, providers, find_providers(policy, rule, providers));
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        if (counts_any_provider(lint, &policy->rules[i])) {
+            warn_of_providers(lint, &policy->rules[i]);
         }
     }
 }

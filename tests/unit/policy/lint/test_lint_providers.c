@@ -18,22 +18,14 @@ static const char HEAD[] = "listen: 127.0.0.1:0\nupstreams: {u: {servers: http:/
     ENTRY("again", ", issuer: a") ", " ENTRY("both", ", issuer: [a, b]") ", " /* and others */
     ENTRY("partner", ", issuer: b") ", " ENTRY("any", "") "}\n";
 
-/* The number of warnings about a policy with a limit by @key whose routes have @jwt and @other, and
- * one of the provider "main" that has @third, ", l" or nothing. *text: the first of them. */
-static unsigned count(const char *key, const char *jwt, const char *other, const char *third,
-                      struct text *text)
+/* The number of warnings about a policy of HEAD and @rest. *text: the first of them. */
+static unsigned count_in(const char *rest, struct text *text)
 {
-    char yaml[YAML_BYTES_MAX];
+    char yaml[2 * YAML_BYTES_MAX];
     struct diags diags;
     struct policy *policy = NULL;
     unsigned n = 0;
-    (void)snprintf(yaml, sizeof(yaml),
-                   "%slimits: {l: {key: %s, rate: 1/s}, m: {key: jwt.sub, rate: 9/m}}\n"
-                   "routes: [{match: {path: /a}, jwt: %s, limits: [l], upstream: u},\n"
-                   "  {match: {path: /b}, jwt: %s, limits: [l], upstream: u},\n"
-                   "  {match: {path: /c}, jwt: main, limits: [m%s], upstream: u},\n"
-                   "  {jwt: partner, limits: [], upstream: u}]\n",
-                   HEAD, key, jwt, other, third);
+    (void)snprintf(yaml, sizeof(yaml), "%s%s", HEAD, rest);
     diags_init(&diags, "policy.yaml");
     const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
     ck_assert_msg(status == STATUS_OK, "%s", yaml);
@@ -46,6 +38,22 @@ static unsigned count(const char *key, const char *jwt, const char *other, const
     policy_free(policy);
     diags_close(&diags);
     return n;
+}
+
+/* The same of one with a limit by @key whose routes have @jwt and @other, and one of the provider
+ * "main" that has @third, ", l" or nothing. */
+static unsigned count(const char *key, const char *jwt, const char *other, const char *third,
+                      struct text *text)
+{
+    char rest[YAML_BYTES_MAX];
+    (void)snprintf(rest, sizeof(rest),
+                   "limits: {l: {key: %s, rate: 1/s}, m: {key: jwt.sub, rate: 9/m}}\n"
+                   "routes: [{match: {path: \"/a/{id}\"}, jwt: %s, limits: [l], upstream: u},\n"
+                   "  {match: {path: \"/b/{id}\"}, jwt: %s, limits: [l], upstream: u},\n"
+                   "  {match: {path: /c}, jwt: main, limits: [m%s], upstream: u},\n"
+                   "  {jwt: partner, limits: [], upstream: u}]\n",
+                   key, jwt, other, third);
+    return count_in(rest, text);
 }
 
 static const struct {
@@ -76,11 +84,14 @@ static const struct {
     /* What else may separate them. */
     {"[route, jwt.sub]", "main", "partner", 0},
     {"[jwt.sub, path]", "main", "partner", 0},
-    {"[jwt.sub, host]", "main", "partner", 0},
+    {"[jwt.sub, path.1]", "main", "partner", 0},
     {"[jwt.sub, client.ip]", "main", "partner", 0},
     {"[jwt.sub, client.cert]", "main", "partner", 0},
     {"[jwt.sub, client.cert | global]", "main", "partner", 1},
     {"[jwt.sub, query.q]", "main", "partner", 1},
+    {"[jwt.sub, path.id]", "main", "partner", 1}, /* both may be asked for the same */
+    {"[jwt.sub, host]", "main", "partner", 1},    /* which they have in common */
+    {"[jwt.sub, host, route]", "main", "partner", 0},
 
     /* No claim. */
     {"client.ip", "main", "partner", 0},
@@ -93,6 +104,39 @@ START_TEST(a_claim_that_several_issuers_give_is_told)
     const unsigned n = count(POLICIES[_i].key, POLICIES[_i].jwt, POLICIES[_i].other, "", &text);
     ck_assert_msg(n == POLICIES[_i].n_reported, "%u: %s: %s, %s", n, POLICIES[_i].key,
                   POLICIES[_i].jwt, POLICIES[_i].other);
+}
+END_TEST
+
+static const struct {
+    const char *host;
+    const char *other;
+    unsigned n_reported;
+} HOSTS[] = {
+    {"host: main.test", "host: partner.test", 0},
+    {"host: [main.test, a.test]", "host: [b.test, partner.test]", 0},
+    {"host: [main.test, a.test]", "host: [a.test, partner.test]", 1},
+    {"host: \"*.test\"", "host: \"*.test\"", 1},
+    {"host: MAIN.test", "host: main.test", 1},
+    {"method: GET", "method: POST", 1},
+
+    /* One of the routes may take all of its host before the other. */
+    {"host: main.test", "host: \"*.test\"", 0},
+    {"host: main.test", "method: GET", 0},
+};
+
+START_TEST(a_host_separates_what_is_on_several)
+{
+    char rest[YAML_BYTES_MAX];
+    char buffer[YAML_BYTES_MAX];
+    struct text text = text_of(buffer, sizeof(buffer));
+    (void)snprintf(rest, sizeof(rest),
+                   "limits: {l: {key: [host, jwt.sub], rate: 1/s}}\n"
+                   "routes: [{match: {path: /a, %s}, jwt: main, limits: [l], upstream: u},\n"
+                   "  {match: {path: /b, %s}, jwt: partner, limits: [l], upstream: u},\n"
+                   "  {limits: [], upstream: u}]\n",
+                   HOSTS[_i].host, HOSTS[_i].other);
+    const unsigned n = count_in(rest, &text);
+    ck_assert_msg(n == HOSTS[_i].n_reported, "%u: %s, %s", n, HOSTS[_i].host, HOSTS[_i].other);
 }
 END_TEST
 
@@ -125,6 +169,7 @@ int main(void)
     TCase *tcase = tcase_create("lint_providers");
     tcase_add_loop_test(tcase, a_claim_that_several_issuers_give_is_told, 0,
                         (int)ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(tcase, a_host_separates_what_is_on_several, 0, (int)ARRAY_LEN(HOSTS));
     tcase_add_test(tcase, both_are_named_at_the_key);
     tcase_add_test(tcase, each_is_compared_with_each);
     suite_add_tcase(suite, tcase);
