@@ -92,6 +92,9 @@ struct route_match {
     struct geo_match *geo;               /* NULL: any */
 };
 
+/* Whether @rule is one of the limits of @route. */
+MUST_USE bool route_has_rule(const struct route *route, const struct limit_rule *rule);
+
 /* Which limits and checks a request avoids if it matches one route but is served like another. */
 
 /* The first enforced limit of @other that @route does not have, or NULL. */

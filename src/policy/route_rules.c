@@ -11,7 +11,7 @@ static bool is_enforced(const struct limit_rule *rule)
     return !rule->limits[0].shadow;
 }
 
-static bool has_rule(const struct route *route, const struct limit_rule *rule)
+bool route_has_rule(const struct route *route, const struct limit_rule *rule)
 {
     for (size_t i = 0; i < route->n_rules; i++) {
         if (route->rules[i] == rule) {
@@ -25,7 +25,7 @@ const struct limit_rule *route_limits_find_missing(const struct route *route,
                                                    const struct route *other)
 {
     for (size_t i = 0; i < other->n_rules; i++) {
-        if (is_enforced(other->rules[i]) && !has_rule(route, other->rules[i])) {
+        if (is_enforced(other->rules[i]) && !route_has_rule(route, other->rules[i])) {
             return other->rules[i];
         }
     }

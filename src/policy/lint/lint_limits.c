@@ -18,16 +18,6 @@ struct companions {
 
 _Static_assert(LIMITS_PER_ROUTE_MAX <= 32, "the rules of a route are bits");
 
-static bool has_rule(const struct route *route, const struct limit_rule *rule)
-{
-    for (size_t i = 0; i < route->n_rules; i++) {
-        if (route->rules[i] == rule) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void add_route(struct companions *of, const struct route *route)
 {
     if (of->first == NULL) {
@@ -37,7 +27,7 @@ static void add_route(struct companions *of, const struct route *route)
     of->is_settled =
         of->is_settled || route->cost.kind == COST_RESPONSE_HEADER || route->costs != NULL;
     for (size_t i = 0; i < of->first->n_rules; i++) {
-        if (!has_rule(route, of->first->rules[i])) {
+        if (!route_has_rule(route, of->first->rules[i])) {
             of->beside &= ~(UINT32_C(1) << i);
         }
     }

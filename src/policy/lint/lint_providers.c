@@ -147,16 +147,6 @@ static bool counts_any_provider(const struct lint *lint, const struct limit_rule
     return rule->reads_token;
 }
 
-static bool has_rule(const struct route *route, const struct limit_rule *rule)
-{
-    for (size_t i = 0; i < route->n_rules; i++) {
-        if (route->rules[i] == rule) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool counts_by_host(const struct limit_rule *rule)
 {
     for (size_t i = 0; i < rule->key.n_parts; i++) {
@@ -190,7 +180,7 @@ static const struct route *find_other(const struct policy *policy, const struct 
     const bool has_host = counts_by_host(rule);
     for (const struct route *other = policy->routes; other < route; other++) {
         if (other->jwt != NULL && other->jwt != route->jwt &&
-            are_of_others(route->jwt, other->jwt) && has_rule(other, rule) &&
+            are_of_others(route->jwt, other->jwt) && route_has_rule(other, rule) &&
             (!has_host || have_common_host(&route->match, &other->match))) {
             return other;
         }
@@ -204,7 +194,7 @@ static void warn_of_providers(struct lint *lint, const struct limit_rule *rule)
     const struct route *other = NULL;
     for (size_t i = 0; i < policy->n_routes && other == NULL; i++) {
         const struct route *route = &policy->routes[i];
-        if (route->jwt == NULL || !has_rule(route, rule)) {
+        if (route->jwt == NULL || !route_has_rule(route, rule)) {
             continue;
         }
         other = find_other(policy, rule, route);

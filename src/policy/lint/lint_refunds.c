@@ -161,22 +161,12 @@ static unsigned missed_guess(const struct limit_rule *rule)
     return 0;
 }
 
-static bool has_rule(const struct route *route, const struct limit_rule *rule)
-{
-    for (size_t i = 0; i < route->n_rules; i++) {
-        if (route->rules[i] == rule) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Whether @rule may be for passwords, and not for tokens alone, which sluice refuses with 401: a
  * route has the rule and takes requests without a token. */
 static bool may_meet_passwords(const struct policy *policy, const struct limit_rule *rule)
 {
     for (size_t i = 0; i < policy->n_routes; i++) {
-        if (!policy->routes[i].requires_token && has_rule(&policy->routes[i], rule)) {
+        if (!policy->routes[i].requires_token && route_has_rule(&policy->routes[i], rule)) {
             return true;
         }
     }
