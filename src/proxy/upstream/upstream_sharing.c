@@ -55,8 +55,10 @@ enum {
     RESETS_MAX = 64,
 
     /* Of a client many requests were given up on a connection, if they are more than one, and of
-     * the resets there at least one in so many. */
-    RESETS_PER_GIVEN_UP = UPSTREAM_LEAVERS_MAX,
+     * the resets there at least one in so many: the requests of one that ends a connection by its
+     * own are most of them, also while others time out there; where a server is slow to all, each
+     * of many clients has a few. */
+    RESETS_PER_GIVEN_UP = 4,
 };
 
 static struct upstream_group *group_of(const struct upstream_http2 *http2)
