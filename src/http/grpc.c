@@ -11,8 +11,9 @@ static bool starts_with(struct span media_type, struct span start)
 bool grpc_is_type(struct span media_type)
 {
     const struct span grpc = SPAN("application/grpc");
-    const size_t n_common = 12; /* first the letter by which other types of applications differ */
-    return media_type.len >= grpc.len && (media_type.data[n_common] | ' ') == 'g' &&
+    /* For most types all is said by the letter behind "application/". */
+    const size_t i_letter = SPAN("application/").len;
+    return media_type.len >= grpc.len && ascii_lower(media_type.data[i_letter]) == 'g' &&
            starts_with(media_type, grpc) &&
            (media_type.len == grpc.len || media_type.data[grpc.len] == '+' ||
             media_type.data[grpc.len] == ';');
