@@ -50,7 +50,8 @@ struct request_view {
         *claims; /* of the token that counts on the route; NULL: there is none */
     /* No limit that reads tokens is to be charged, nor one whose key clients share. */
     bool is_token_refused;
-    /* With the former: nor one whose plan it may name, but those that clients share. */
+    /* Set together with is_token_refused before the token is verified: limits whose plan the token
+     * may name are not charged; those that clients share are. */
     bool is_token_unread;
     struct named_readings *named; /* while several keys are read of it; else NULL */
     char *path_buffer;            /* at least head->target.path.len + 1 bytes */
