@@ -101,8 +101,9 @@ void exchange_begin_answer(struct exchange *exchange);
 
 /* Whether @response begins server-sent events, which may be silent for long. */
 bool exchange_is_event_stream(const struct head *response);
-/* The status of HTTP of an answer whose grpc-status counts, though the request was no call of gRPC:
- * its client may have had the server choose such a type. 0: the answer is no such. */
+/* The HTTP status of an answer with a grpc-status to a request that was no call of gRPC; 0: it is
+ * none. A client may be able to choose the type of the answer, and so which of the two statuses
+ * counts: either is enough to charge. */
 uint16_t exchange_doubted_status(const struct exchange *exchange);
 /* The answer has started: settle the costs, which its head decides. Slots stay held. */
 void exchange_settle_costs(struct exchange *exchange);
