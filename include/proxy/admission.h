@@ -116,6 +116,9 @@ MUST_USE bool admission_find_nearest(const struct admission *admission,
  * limit gives it. False: another of its departures is more than a gap before that. */
 MUST_USE bool admission_find_wait(const struct admission *admission, uint64_t *wait_us);
 
+/* Whether a limit that is enforced has charged the request. */
+bool admission_is_counted(const struct admission *admission);
+
 /* Whether an admitted request holds slots. settlement_make() releases them. */
 bool admission_has_slots(const struct admission *admission);
 

@@ -162,7 +162,7 @@ def test_a_request_that_kills_servers_does_not_kill_them_all(
 
 @pytest.mark.parametrize("kept", [False, True], ids=["new", "kept"])
 @pytest.mark.parametrize("limits, delay_s, n_sent, status", [
-    ("[work]", 0.0, 2, 200), ("[work]", 0.5, 1, 502), ("[]", 0.5, 2, 200)])
+    ("[work]", 0.5, 1, 502), ("[]", 0.5, 2, 200), ("[shadow]", 0.5, 2, 200)])
 def test_what_a_server_may_have_done_is_done_nowhere_else_where_a_limit_counts_it(
         start, start_upstream, kept, limits, delay_s, n_sent, status):
     """Servers close the connection behind a handler that was too slow for their own time limit."""
@@ -178,7 +178,7 @@ def test_what_a_server_may_have_done_is_done_nowhere_else_where_a_limit_counts_i
         peer.send(answer())
 
     proxy = start(policy([start_upstream(behave), start_upstream(behave)]).replace(
-        "routes: [{", "limits: {work: {key: client.ip, algorithm: fixed_window, rate: 9/day}}\n"
+        "routes: [{", "limits: {work: {key: client.ip, rate: 9/day}, shadow: {key: global, rate: 9/day, shadow: true}}\n"
         f"        routes: [{{limits: {limits}, "))
     if kept:
         assert [proxy.ask("GET", "/other").status for _ in range(2)] == [200, 200]

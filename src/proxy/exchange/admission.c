@@ -56,13 +56,14 @@ static void add_charge(const struct preparation *preparation, const struct limit
 
 /* Whether the rule judges only a request whose token is taken: it reads claims, or one of them may
  * name its plan; or clients share its key, which those with a token are not to find used up by
- * requests that reach no server. */
+ * requests that reach no server. A token that is not read yet may prove to be good. */
 static bool awaits_token(const struct limit_rule *rule, const struct request_view *request)
 {
-    if (LIKELY(!request->is_token_refused) || rule->reads_token) {
-        return request->is_token_refused;
+    if (LIKELY(!request->is_token_refused)) {
+        return false;
     }
-    return request->is_token_unread ? rule->has_plan_of_token : key_has_only_shared(&rule->key);
+    return rule->reads_token ||
+           (request->is_token_unread ? rule->has_plan_of_token : key_has_only_shared(&rule->key));
 }
 
 enum rule_outcome admission_read_key(const struct limit_rule *rule,
@@ -355,6 +356,16 @@ bool admission_find_wait(const struct admission *admission, uint64_t *wait_us)
     }
     *wait_us = latest_us;
     return is_one;
+}
+
+bool admission_is_counted(const struct admission *admission)
+{
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        if (admission->charges[i].charged && !admission->charges[i].limit->shadow) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool admission_has_slots(const struct admission *admission)

@@ -83,16 +83,16 @@ struct exchange {
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims, n_put_off;
-    bool may_go_ahead;                        /* the server has sent 100: it wants the body */
-    bool is_repeated, is_unsent, is_declined; /* sent before; with @end: unsent; declined */
-    bool was_left_at_work;                    /* with is_repeated: that server may work on it */
+    bool may_go_ahead;               /* the server has sent 100: it wants the body */
+    bool is_repeated, was_at_server; /* sent before; to a server that may have worked on it */
+    bool is_unsent, is_declined;     /* with @end: no server had it; the only one did nothing */
+    bool was_left_at_work;           /* with is_repeated: that server may work on it */
     bool is_request_sent;     /* its end is passed on; in a tunnel: that of the client's side */
     bool is_response_started; /* a final head has been given to the client */
     bool is_head_pending;     /* the head waits for the first piece of body */
     bool has_upstream_answered, has_server_head; /* with a byte; with a head that is no 1xx */
     bool is_answer_unreadable;                   /* its head breaks the rules */
-    bool is_client_blocked;                      /* response bytes wait for the client */
-    bool is_last_blocked;           /* with is_client_blocked: and they are the last ones */
+    bool is_client_blocked, is_last_blocked;     /* response bytes wait for it; the last ones */
     bool may_hold_server;           /* with is_client_blocked: a server may wait, too */
     bool is_request_blocked;        /* request bytes wait for the upstream */
     bool is_server_http2;           /* the request was sent by HTTP/2 */

@@ -301,7 +301,11 @@ static void on_grant(struct upstream_waiter *waiter)
 
 static void drop(struct exchange *exchange)
 {
-    exchange->is_repeated = exchange->is_repeated || exchange->state == EXCHANGE_FORWARD;
+    if (exchange->state == EXCHANGE_FORWARD) {
+        exchange->is_repeated = true;
+        exchange->was_at_server =
+            exchange->was_at_server || !upstream_is_unprocessed(exchange->upstream);
+    }
     upstream_close(exchange->upstream);
     exchange->upstream = NULL;
 }
@@ -394,7 +398,7 @@ static bool is_counted_work(const struct exchange *exchange)
     const struct upstream *upstream = exchange->upstream;
     const bool is_own_loss = upstream->stream_ops == NULL || upstream->is_reset;
     const bool is_counted =
-        is_own_loss ? exchange->admission.decision.n_charges > 0
+        is_own_loss ? admission_is_counted(&exchange->admission)
                     : is_said_to_work_on(exchange) && admission_has_slots(&exchange->admission);
     return is_counted && !upstream_is_unprocessed(upstream) &&
            clock_monotonic_us() - exchange->touched_us > ON_ITS_WAY_US;

@@ -410,8 +410,9 @@ static void note_end(struct exchange *exchange, enum answer_end end, const char 
 {
     if (exchange->end == ANSWER_WHOLE) {
         exchange->end = end;
-        exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->is_repeated;
-        exchange->is_declined = exchange->upstream != NULL && exchange->state >= EXCHANGE_FORWARD &&
+        exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->was_at_server;
+        exchange->is_declined = exchange->state >= EXCHANGE_FORWARD && !exchange->was_at_server &&
+                                exchange->upstream != NULL &&
                                 upstream_is_unprocessed(exchange->upstream);
     }
     if (exchange->fault == NULL) {

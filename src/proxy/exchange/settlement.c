@@ -60,40 +60,35 @@ static bool may_hide_status(const struct limit_rule *rule, const struct outcome 
                                      (outcome->status == 304 && answer_set_has(set, 200)));
 }
 
-/* Whether the request has used up something of all clients though no server was sent it: a place in
- * the queue of a limit with max_wait. */
-static bool has_departure(const struct admission *admission)
+/* Whether the request ended with a place in a queue that clients share, of a limit with max_wait,
+ * before a server was sent any of it. */
+static bool has_left_queue(const struct admission *admission, const struct outcome *outcome)
 {
-    size_t i = 0;
-    while (i < admission->decision.n_charges && admission->charges[i].limit->params.max_wait == 0) {
-        i++;
+    for (size_t i = 0; i < admission->decision.n_charges; i++) {
+        const struct charge *charge = &admission->charges[i];
+        if (charge->limit->params.max_wait > 0 && !charge->limit->shadow &&
+            key_is_shared(charge->key)) {
+            return outcome->is_unsent && outcome->end != ANSWER_WHOLE;
+        }
     }
-    return i < admission->decision.n_charges;
-}
-
-/* Whether the request is no attempt at anything for @rule: no server was sent any of it, and a
- * client could make any number of them, which would fill what clients share. A limit of the
- * client's own counts it if it has a departure: that is gone, and nothing else would stop the
- * client from taking all of them. */
-static bool is_no_attempt(const struct admission *admission, const struct limit_rule *rule,
-                          const struct outcome *outcome)
-{
-    return outcome->is_unsent && (key_has_only_shared(&rule->key) || !has_departure(admission));
+    return false;
 }
 
 /* What a client sent to a server is counted though the client left, or the server did not answer:
- * it may have been acted on, now or later. */
+ * it may have been acted on, now or later. What no server was sent is no attempt at anything, and
+ * a client could make any number of them, which would fill what clients share. But its place in a
+ * queue is gone, and nothing else than a limit of its own would stop a client from taking all. */
 static bool is_counted(const struct admission *admission, const struct limit_rule *rule,
                        const struct outcome *outcome)
 {
-    const bool has_left =
-        outcome->end == ANSWER_CLIENT_LEFT && !is_no_attempt(admission, rule, outcome);
+    const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
     const bool is_unanswered = outcome->end == ANSWER_SERVER_FAILED && outcome->is_unanswered;
-    const bool is_evicted = outcome->end == ANSWER_EVICTED && outcome->status == 0 &&
-                            !is_no_attempt(admission, rule, outcome);
+    const bool is_evicted =
+        outcome->end == ANSWER_EVICTED && outcome->status == 0 && !outcome->is_unsent;
     return !rule->charge_on.is_said || has_left || is_unanswered || is_evicted ||
            outcome->end == ANSWER_REFUSED || is_lost(outcome) || may_hide_status(rule, outcome) ||
-           is_in(&rule->charge_on, outcome);
+           is_in(&rule->charge_on, outcome) ||
+           (!key_has_only_shared(&rule->key) && has_left_queue(admission, outcome));
 }
 
 static bool is_free_by_status(const struct admission *admission, const struct limit_rule *rule,

@@ -9,6 +9,7 @@ static void set_up_queue(void)
     set_up();
     answer_set_add(&rules[0].charge_on, 401, 401);
     limits[1].params.max_wait = 1000;
+    admission.charges[1].key = SPAN("{global:0=}");
 }
 
 static void read_key(struct limit_rule *rule, enum key_source source)
@@ -21,6 +22,7 @@ static void read_key(struct limit_rule *rule, enum key_source source)
 static const struct outcome UNSENT[] = {
     {.end = ANSWER_CLIENT_LEFT, .is_unsent = true},
     {.end = ANSWER_EVICTED, .is_unsent = true},
+    {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true}, /* the upstream is full */
 };
 
 START_TEST(a_limit_of_the_client_counts_a_place_in_the_queue)
@@ -49,24 +51,28 @@ START_TEST(a_limit_that_clients_share_does_not)
 }
 END_TEST
 
-START_TEST(without_a_queue_it_gives_back)
+START_TEST(without_a_queue_of_all_that_is_enforced_it_gives_back)
 {
-    for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
-        set_up_queue();
-        read_key(&rules[0], KEY_CLIENT_IP);
-        limits[1].params.max_wait = 0;
-        settlement_make(&admission, &UNSENT[i], &store);
-        ck_assert_uint_eq(n_reported, 1);
-        ck_assert_int_eq(reported[0].delta, -10);
+    for (unsigned without = 0; without < 3; without++) {
+        for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
+            set_up_queue();
+            read_key(&rules[0], KEY_CLIENT_IP);
+            limits[1].params.max_wait = without == 0 ? 0 : 1000;
+            limits[1].shadow = without == 1;
+            admission.charges[1].key = without == 2 ? SPAN("{client.ip:1=a}") : SPAN("{global:0=}");
+            settlement_make(&admission, &UNSENT[i], &store);
+            ck_assert_uint_eq(n_reported, 1);
+            ck_assert_int_eq(reported[0].delta, -10);
+        }
     }
 }
 END_TEST
 
-START_TEST(an_error_of_sluice_gives_back_all_the_same)
+START_TEST(what_is_refunded_is_given_back_all_the_same)
 {
-    const struct outcome outcome = {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true};
     read_key(&rules[0], KEY_CLIENT_IP);
-    settlement_make(&admission, &outcome, &store);
+    answer_set_add(&rules[0].refund_on, 503, 503);
+    settlement_make(&admission, &UNSENT[2], &store);
     ck_assert_uint_eq(n_reported, 1);
     ck_assert_int_eq(reported[0].delta, -10);
 }
@@ -79,8 +85,8 @@ int main(void)
     tcase_add_checked_fixture(departures, set_up_queue, NULL);
     tcase_add_test(departures, a_limit_of_the_client_counts_a_place_in_the_queue);
     tcase_add_test(departures, a_limit_that_clients_share_does_not);
-    tcase_add_test(departures, without_a_queue_it_gives_back);
-    tcase_add_test(departures, an_error_of_sluice_gives_back_all_the_same);
+    tcase_add_test(departures, without_a_queue_of_all_that_is_enforced_it_gives_back);
+    tcase_add_test(departures, what_is_refunded_is_given_back_all_the_same);
     suite_add_tcase(suite, departures);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
