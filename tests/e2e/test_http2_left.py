@@ -430,10 +430,10 @@ def test_whose_requests_time_out_before_a_connection_ends_gets_one_of_its_own(st
     proxy = start(policy(server, ", timeout: {response: 3s}"))
     client, other = connect(proxy), connect(proxy)
     late, late_requests = begin_late(server, client, 4, addresses)
-    _, requests = begin_answers(server, other, range(20, 23))
+    streams, requests = begin_answers(server, other, range(20, 23))
     assert {request.peer for request in late_requests} == {requests[0].peer}
     time_out(client, late)
-    until(lambda: requests[0].peer.is_closed, "the connection to end")
+    assert all(other.answer(stream).reset for stream in streams), "the proxy sees the end of the connection"
     late, late_requests = begin_late(server, client, 4 * n_clients, addresses)
     streams, requests = begin_answers(server, other, range(20, 23))
     assert {request.peer for request in late_requests}.isdisjoint(request.peer for request in requests)
