@@ -118,7 +118,6 @@ MUST_USE bool admission_find_wait(const struct admission *admission, uint64_t *w
 
 /* Whether a limit that is enforced has charged the request. */
 bool admission_is_counted(const struct admission *admission);
-
 /* Whether an admitted request holds slots. settlement_make() releases them. */
 bool admission_has_slots(const struct admission *admission);
 

@@ -276,6 +276,17 @@ def test_a_client_that_waits_for_what_never_comes_pays_the_most(start_in_store, 
     assert sum(len(upstream.requests) for upstream in upstreams) == n_sent
 
 
+def test_a_slow_upload_that_its_server_does_not_answer_pays_the_most(start_in_store, start_upstream):
+    """The server works when all is there, and its time limit is over."""
+    proxy = start_in_store(budget(start_upstream(lambda peer, _: peer.close()), TOKENS % "").replace(
+        "response: 1m}", "response: 1m}, buffer: off"))
+    client = proxy.send(b"POST / HTTP/1.1\r\nHost: a\r\nX-Id: a\r\nContent-Length: 9\r\n\r\nx")
+    time.sleep(1.5)  # the client is waited for
+    client.send(b"12345678")
+    assert client.read().status == 502
+    wait_for_left(proxy, 50)
+
+
 def test_a_client_that_leaves_before_a_server_has_its_request_pays_the_estimate(start_in_store, start_upstream):
     upstream = start_upstream()
     proxy = start_in_store(budget(upstream, TOKENS % "").replace("response: 1m}", "response: 1m}, buffer: {wait: 1m}"))

@@ -263,8 +263,10 @@ static bool is_doubtful(const struct exchange *exchange)
  * server that has the request. A client can bring that about, so it costs as much as it may. */
 static bool is_cost_lost(const struct exchange *exchange)
 {
-    const bool is_unanswered = exchange->end == ANSWER_SERVER_FAILED && !exchange->is_unsent &&
-                               !exchange->is_declined && !exchange->has_server_head;
+    const bool has_failed =
+        exchange->end == ANSWER_SERVER_FAILED || exchange->end == ANSWER_REFUSED;
+    const bool is_unanswered =
+        has_failed && !exchange->is_unsent && !exchange->is_declined && !exchange->has_server_head;
     return (exchange->is_answer_unreadable || is_unanswered) &&
            exchange->evaluation.route->cost.kind == COST_RESPONSE_HEADER;
 }
