@@ -129,13 +129,18 @@ bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
 
 /* --- routes limited only by such keys --- */
 
-/* Whether @firm, whose key is firm, bounds what clients have of @rule together or each alone: slots
- * that clients share are no bound of how much they ask, nor are answers that are charged to all. */
+/* Whether @rule gives back what it takes of requests that a server has worked for. */
+static bool gives_back(const struct limit_rule *rule)
+{
+    return rule->charge_on.is_said || answer_set_has(&rule->refund_on, 200);
+}
+
+/* Whether @firm, whose key clients do not choose, bounds what they have of @rule. Slots are no
+ * bound of how much they ask, nor is what only some answers are charged to. */
 static bool bounds_all(const struct limit_rule *firm, const struct limit_rule *rule)
 {
-    return !key_has_only_shared(&firm->key) ||
-           ((!firm->limits[0].algorithm->has_slots || rule->limits[0].algorithm->has_slots) &&
-            (!firm->charge_on.is_said || rule->charge_on.is_said));
+    return (!firm->limits[0].algorithm->has_slots || rule->limits[0].algorithm->has_slots) &&
+           (!gives_back(firm) || gives_back(rule));
 }
 
 /* Whether no limit of @route bounds those who evade @rule. *firm: one that would seem to, or NULL.

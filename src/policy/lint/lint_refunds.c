@@ -128,6 +128,13 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
                   "whole answer as 206, which is not charged; write 206 beside 200, or 2xx",
                   SPAN_ARGS(rule->name));
     }
+    if (rule->refund_on.server_failed && is_of_concern(rule, 0, WAY_LOST)) {
+        node_warn(lint->diags, spec->refund_on.node, WARNING_CLIENT_CHOSEN_STATUS,
+                  "a client avoids limit \"%.*s\": a request that takes longer than its server "
+                  "allows ends without an answer, and its charge is refunded; the server has "
+                  "worked for it; leave server_failed out, or write 503 in its place",
+                  SPAN_ARGS(rule->name));
+    }
     for (enum way way = 0; way < WAY_COUNT && rule->refund_on.is_said; way++) {
         const unsigned status = find_refund(rule, way);
         if (status != 0) {

@@ -72,7 +72,7 @@ static const struct {
     {LOGIN ", refund_on: [5xx]", 1, "it gets a 500"},
     {LOGIN ", refund_on: [501]", 1, ACCEPT},
     {"charge_on: [2xx], refund_on: [500]", 1, ACCEPT},
-    {"refund_on: [5xx, server_failed]", 1, "it gets a 500"},
+    {"refund_on: [5xx, server_failed]", 2, "it gets a 500"},
     {"refund_on: [5xx], shadow: true", 0, ""},
     {"charge_on: [5xx], refund_on: [500]", 0, ""},
     {"charge_on: [5xx], refund_on: [502]", 0, ""},
@@ -80,7 +80,10 @@ static const struct {
     /* What gateways say when they have lost an answer; what is said before work, as a rule. */
     {"charge_on: [2xx], refund_on: [504]", 1, LOST},
     {LOGIN ", refund_on: [502, 503, 504]", 1, "it gets a 502"},
-    {"refund_on: [429, 503, server_failed]", 0, ""},
+    {"refund_on: [429, 503]", 0, ""},
+    {"refund_on: [server_failed]", 1, "takes longer than its server allows"},
+    {LOGIN ", refund_on: [server_failed]", 1, "takes longer than its server allows"},
+    {"charge_on: [5xx], refund_on: [server_failed]", 0, ""},
     {LOGIN ", refund_on: [503]", 0, ""},
 
     /* What refuses a body, or the rest of it. */

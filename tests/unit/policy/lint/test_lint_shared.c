@@ -190,6 +190,15 @@ static const struct {
     {"client-chosen-key", 1,
      "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: route, rate: 9/m, charge_on: [5xx]}}\n"
      "routes: [{limits: [l, s], upstream: u}]\n"},
+    {"client-chosen-key", 1, /* slots do not bound how much a client asks */
+     "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, algorithm: concurrency, "
+     "rate: 9}}\nroutes: [{limits: [k, s], upstream: u}]\n"},
+    {"client-chosen-key", 1, /* nor does what is charged for some answers */
+     "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, rate: 9/s, charge_on: [4xx]}}\n"
+     "routes: [{limits: [k, s], upstream: u}]\n"},
+    {"client-chosen-key", 1,
+     "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, rate: 9/s, refund_on: [200]}}\n"
+     "routes: [{limits: [k, s], upstream: u}]\n"},
     {"client-chosen-key", 0, /* shared-key */
      "limits: {l: {key: header.x-a, algorithm: leaky_bucket, rate: 4/s},\n"
      "  q: {key: global, algorithm: leaky_bucket, rate: 20/s, max_wait: 5s}}\n"
