@@ -40,6 +40,7 @@ MUST_USE enum status lint_policy(const struct spec_policy *spec, const struct po
 /* Check the policy as a whole. */
 void lint_unreachable_routes(struct lint *lint);
 void lint_dodged_routes(struct lint *lint);
+void lint_stripped_paths(struct lint *lint);
 void lint_dodged_hosts(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
 void lint_left_routes(struct lint *lint);

@@ -3,6 +3,7 @@
  * leads to another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
+#include "policy/lint/lint_probe.h"
 #include "policy/load/node.h"
 #include "policy/matcher.h"
 #include "policy/pattern.h"
@@ -14,44 +15,7 @@
 enum {
     SPELLINGS_BYTES = 512,
     ADVICE_BYTES = 256,
-    QUERY_BYTES = 4096,
-    METHODS_TRIED_MAX = 4,       /* of a route */
     CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
-};
-
-/* Maximum comparisons of a request with a route, for the whole policy. 20,000 routes with different
- * paths need about 10 each. */
-static const uint64_t STEPS_MAX = UINT64_C(5000000);
-
-enum { UPPER_NONE = -1, UPPER_ALL = -2 }; /* or the index of a segment */
-
-/* The differences from the path of the route. */
-struct spelling {
-    struct span words; /* for a path that the message cannot show */
-    struct span end;   /* added to the path */
-    bool no_slash;     /* the last segment, which is empty, is left out */
-    int upper;
-};
-
-/* A request that the route matches, and its spellings. */
-struct probe {
-    const struct policy *policy;
-    uint64_t steps; /* remaining; 0: the result is unknown */
-    const struct route *route;
-    const struct pattern *pattern; /* one of its paths; NULL: it has none */
-    struct span method;
-    size_t n_segments; /* of the pattern, without `**` */
-    char query[QUERY_BYTES];
-    char target[TARGET_BYTES_MAX];
-    char path_buffer[TARGET_BYTES_MAX + 1];
-    char host[HOST_BYTES_MAX + 1];
-    struct field fields[HEAD_FIELDS_MAX];
-    struct head head;
-    struct path path;
-    struct request_view view;
-    struct tls_client client;
-    struct client_certificate certificate;
-    char name[HOST_BYTES_MAX + 1]; /* the certificate's, of DNS */
 };
 
 /* The spellings that avoid limits. */
@@ -68,169 +32,6 @@ struct dodge {
     bool by_head;
     bool by_method;
 };
-
-/* --- a request --- */
-
-static size_t count_segments(const struct pattern *pattern)
-{
-    const size_t n = pattern != NULL ? pattern->n_segments : 0;
-    return n > 0 && pattern->segments[n - 1].kind == SEGMENT_REST ? n - 1 : n;
-}
-
-static void write_literal(struct span literal, bool is_upper, struct text *text)
-{
-    for (size_t i = 0; i < literal.len; i++) {
-        const char c = literal.data[i];
-        text_add_char(text, is_upper && c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c);
-    }
-}
-
-/* Write a path that the route matches, in @spelling. */
-static void write_path(const struct probe *probe, const struct spelling *spelling,
-                       struct text *text)
-{
-    const size_t n = probe->n_segments - (spelling->no_slash ? 1 : 0);
-    for (size_t i = 0; i < n; i++) {
-        const struct pattern_segment *segment = &probe->pattern->segments[i];
-        const bool is_upper = spelling->upper == UPPER_ALL || spelling->upper == (int)i;
-        text_add_char(text, '/');
-        if (segment->kind == SEGMENT_LITERAL || segment->kind == SEGMENT_PART) {
-            write_literal(segment->text, is_upper, text);
-            write_literal(segment->suffix, is_upper, text);
-        } else {
-            text_add(text, segment->type == CAPTURE_UUID
-                               ? SPAN("00000000-0000-0000-0000-000000000000")
-                           : segment->type == CAPTURE_INT ? SPAN("1")
-                                                          : SPAN("x"));
-        }
-    }
-    text_add(text, spelling->end);
-}
-
-/* A host that @pattern takes. */
-static struct span write_host(struct span pattern, char buffer[HOST_BYTES_MAX + 1])
-{
-    struct text host = text_of(buffer, HOST_BYTES_MAX + 1);
-    const bool has_star = pattern.len > 0 && pattern.data[0] == '*';
-    text_add(&host, has_star ? SPAN("x") : SPAN(""));
-    text_add(&host, has_star ? span_from(pattern, 1) : pattern);
-    return text_span(&host);
-}
-
-/* A value that fulfils @condition, which is not VALUE_MATCH_ABSENT. */
-static struct span value_for(const struct value_match *condition)
-{
-    if (condition->kind == VALUE_MATCH_GRPC) {
-        return SPAN("application/grpc");
-    }
-    return condition->n_values > 0 ? condition->values[0] : SPAN("x");
-}
-
-static void write_encoded(struct span span, struct text *text)
-{
-    for (size_t i = 0; i < span.len; i++) {
-        text_add_format(text, "%%%02X", (unsigned char)span.data[i]);
-    }
-}
-
-/* Write a query that fulfils the conditions of @match. */
-static struct span write_query(const struct route_match *match, char *buffer, size_t capacity)
-{
-    struct text text = text_of(buffer, capacity);
-    for (size_t i = 0; i < match->n_parameters; i++) {
-        const struct value_match *condition = &match->parameters[i];
-        if (condition->kind != VALUE_MATCH_ABSENT) {
-            text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
-            write_encoded(condition->name, &text);
-            text_add_literal(&text, "=");
-            write_encoded(value_for(condition), &text);
-        }
-    }
-    return text_span(&text);
-}
-
-/* A connection that @match takes. */
-static void init_connection(struct probe *probe, const struct connection_match *match)
-{
-    if (match == NULL || (match->scheme != SCHEME_MATCH_HTTPS && !match->asks_certificate)) {
-        return;
-    }
-    for (size_t i = 0; i < CERTIFICATE_FACTS; i++) {
-        probe->certificate.facts[i] = value_for(&match->facts[i]);
-    }
-    struct span *name = &probe->certificate.facts[CERTIFICATE_DNS];
-    *name = write_host(*name, probe->name);
-    probe->client = (struct tls_client){
-        .certificate = match->asks_certificate ? &probe->certificate : NULL,
-    };
-    probe->view.tls = &probe->client;
-}
-
-/* @number selects one of the route's hosts and one of its paths. */
-static void init_probe(struct probe *probe, const struct route *route, size_t number)
-{
-    const struct route_match *match = &route->match;
-    probe->route = route;
-    probe->pattern = match->n_paths > 0 ? &match->paths[number % match->n_paths] : NULL;
-    probe->n_segments = count_segments(probe->pattern);
-    probe->head = (struct head){.fields = probe->fields, .minor = 1};
-    probe->view = (struct request_view){
-        .head = &probe->head, .path = &probe->path, .path_buffer = probe->path_buffer};
-    probe->view.host = write_host(
-        match->n_hosts > 0 ? match->hosts[number % match->n_hosts] : SPAN(""), probe->host);
-    probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
-    for (size_t i = 0; i < match->n_fields && probe->head.n_fields < HEAD_FIELDS_MAX; i++) {
-        const struct value_match *field = &match->fields[i];
-        if (field->kind != VALUE_MATCH_ABSENT) {
-            probe->fields[probe->head.n_fields++] = (struct field){
-                .name = field->name,
-                .value = value_for(field),
-                .id = field_identify(field->name),
-            };
-        }
-    }
-    init_connection(probe, match->connection);
-    if (match->n_clients > 0) {
-        probe->view.client = match->clients[0].base;
-    }
-}
-
-/* Without steps every route is accepted: the result is not used. */
-static bool accepts(void *context, const struct route_entry *entry)
-{
-    struct probe *probe = context;
-    if (probe->steps == 0) {
-        return true;
-    }
-    probe->steps--;
-    return matcher_takes(probe->policy, entry, &probe->view);
-}
-
-/* The first route that matches, ignoring refusals; NULL: none. *path: the path of the request. */
-static const struct route *find_route(struct probe *probe, struct span method,
-                                      const struct spelling *spelling, struct span *path)
-{
-    struct text text = text_of(probe->target, sizeof(probe->target));
-    write_path(probe, spelling, &text);
-    *path = text_span(&text);
-    probe->head.method = method;
-    probe->head.method_id = method_identify(method);
-    probe->head.target = (struct target){
-        .form = TARGET_ORIGIN, .whole = *path, .path = *path, .query = probe->head.target.query};
-    if (text.truncated || text.len == 0 || matcher_read_path(&probe->view) != NULL) {
-        return NULL;
-    }
-    const struct route_entry *found = route_index_find(probe->policy->route_index, probe->view.host,
-                                                       &probe->path, accepts, probe);
-    return found != NULL && probe->steps > 0 ? &probe->policy->routes[found->route] : NULL;
-}
-
-/* Whether the request of the last find_route() is refused. */
-static bool is_refused(struct probe *probe)
-{
-    const struct route *route;
-    return matcher_find_route(probe->policy, &probe->view, &route) != NULL;
-}
 
 /* --- the routes of its spellings --- */
 
@@ -256,9 +57,9 @@ static bool try(struct probe *probe, struct span method, const struct spelling *
                 struct dodge *dodge)
 {
     struct span path;
-    const struct route *other = find_route(probe, method, spelling, &path);
+    const struct route *other = probe_find_route(probe, method, spelling, &path);
     if (other == NULL || other == probe->route || other->upstream == NULL ||
-        route_limits_hold(other, probe->route) || is_refused(probe)) {
+        route_limits_hold(other, probe->route) || probe_is_refused(probe)) {
         return false;
     }
     if (dodge->other == NULL) {
@@ -325,7 +126,7 @@ static void try_methods(struct probe *probe, struct dodge *dodge)
     for (size_t i = 0;
          i < ARRAY_LEN(BODIES) && probe->route->match.n_methods > 0 && !dodge->by_method; i++) {
         struct span path;
-        const struct route *other = find_route(probe, BODIES[i], &SAME, &path);
+        const struct route *other = probe_find_route(probe, BODIES[i], &SAME, &path);
         dodge->by_method = other != NULL && other->index > probe->route->index &&
                            other->match.n_methods == 0 && try(probe, BODIES[i], &SAME, dodge);
     }
@@ -338,7 +139,7 @@ static void find_dodge(struct probe *probe, struct span method, struct dodge *do
     struct span path;
     dodge->spellings = text_of(dodge->buffer, sizeof(dodge->buffer));
     probe->method = method;
-    if (find_route(probe, method, &SAME, &path) == probe->route) {
+    if (probe_find_route(probe, method, &SAME, &path) == probe->route) {
         try_ends(probe, dodge);
         try_case(probe, dodge);
         try_head(probe, dodge);
@@ -415,28 +216,14 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
 
 /* --- all routes --- */
 
-static bool has_literal(const struct pattern *pattern)
-{
-    for (size_t i = 0; i < pattern->n_segments; i++) {
-        const struct pattern_segment *segment = &pattern->segments[i];
-        if (segment->kind == SEGMENT_PART ||
-            (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Try the requests of the host and path that @number selects. */
 static void check_entry(struct probe *probe, const struct route *route, size_t number,
                         struct dodge *dodge)
 {
-    static const struct span USUAL[] = {{"GET", 3}, {"POST", 4}};
-    const struct route_match *match = &route->match;
-    const struct span *methods = match->n_methods > 0 ? match->methods : USUAL;
-    const size_t n_methods = match->n_methods > 0 ? match->n_methods : ARRAY_LEN(USUAL);
-    init_probe(probe, route, number);
-    for (size_t i = 0; i < n_methods && i < METHODS_TRIED_MAX && dodge->other == NULL; i++) {
+    size_t n_methods;
+    const struct span *methods = probe_methods(route, &n_methods);
+    probe_init(probe, route, number);
+    for (size_t i = 0; i < n_methods && dodge->other == NULL; i++) {
         find_dodge(probe, methods[i], dodge);
     }
 }
@@ -451,7 +238,7 @@ static void check_route(struct lint *lint, struct probe *probe, const struct rou
     for (size_t i = 0; i < n && dodge.other == NULL && probe->steps > 0; i++) {
         const struct spec_text *path = &paths[i % match->n_paths];
         dodge.hides_path = !span_equals(path->node->written, path->text);
-        if (has_literal(&match->paths[i % match->n_paths])) {
+        if (probe_has_literal(&match->paths[i % match->n_paths])) {
             check_entry(probe, route, i, &dodge);
         }
     }
@@ -465,23 +252,10 @@ static void check_route(struct lint *lint, struct probe *probe, const struct rou
     }
 }
 
-/* NULL: no memory, as lint->no_memory says. */
-static struct probe *make_probe(struct lint *lint)
-{
-    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
-    if (probe == NULL) {
-        lint->no_memory = true;
-        return NULL;
-    }
-    probe->policy = lint->policy;
-    probe->steps = STEPS_MAX;
-    return probe;
-}
-
 void lint_dodged_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    struct probe *probe = make_probe(lint);
+    struct probe *probe = probe_make(lint);
     if (probe == NULL) {
         return;
     }
@@ -598,14 +372,15 @@ static const struct route *find_taker(struct probe *probe, const struct route *r
     static const struct spelling SAME = {.upper = UPPER_NONE};
     static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
     struct span path;
-    return find_route(probe, route->match.n_methods > 0 ? route->match.methods[0] : usual_method,
-                      probe->n_segments > 0 ? &SAME : &SOME, &path);
+    return probe_find_route(probe,
+                            route->match.n_methods > 0 ? route->match.methods[0] : usual_method,
+                            probe->n_segments > 0 ? &SAME : &SOME, &path);
 }
 
 /* The request of @route without its headers and its query: the route that takes it. */
 static const struct route *find_without_fields(struct probe *probe, const struct route *route)
 {
-    init_probe(probe, route, 0);
+    probe_init(probe, route, 0);
     probe->head.n_fields = 0;
     probe->head.target.query = SPAN("");
     return find_taker(probe, route, SPAN("GET"));
@@ -637,7 +412,7 @@ static void check_absent_fields(struct lint *lint, struct probe *probe, const st
         const struct span name = match->fields[i].name;
         const enum field_id id = field_identify(name);
         if (match->fields[i].kind == VALUE_MATCH_ABSENT && !field_needs_trust(id, name)) {
-            init_probe(probe, route, 0);
+            probe_init(probe, route, 0);
             probe->fields[probe->head.n_fields++] =
                 (struct field){.name = name, .value = SPAN("x"), .id = id};
             is_warned = check_leaver(lint, probe, route, &headers[i].position);
@@ -645,11 +420,11 @@ static void check_absent_fields(struct lint *lint, struct probe *probe, const st
     }
     for (size_t i = 0; i < match->n_parameters && !is_warned; i++) {
         if (match->parameters[i].kind == VALUE_MATCH_ABSENT) {
-            init_probe(probe, route, 0);
+            probe_init(probe, route, 0);
             struct text text = text_of(probe->query, sizeof(probe->query));
             text.len = probe->head.target.query.len;
             text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
-            write_encoded(match->parameters[i].name, &text);
+            probe_write_encoded(match->parameters[i].name, &text);
             probe->head.target.query = text_span(&text);
             is_warned = check_leaver(lint, probe, route, &query[i].position);
         }
@@ -661,7 +436,7 @@ static void check_absent_fields(struct lint *lint, struct probe *probe, const st
 static void check_other_type(struct lint *lint, struct probe *probe, const struct route *route)
 {
     const struct spec_match *match = &lint->routes[route->index].match;
-    init_probe(probe, route, 0);
+    probe_init(probe, route, 0);
     if (probe->head.n_fields == 0) {
         return;
     }
@@ -687,15 +462,13 @@ static void check_other_type(struct lint *lint, struct probe *probe, const struc
 void lint_client_chosen_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
+    struct probe *probe = probe_make(lint);
     bool *is_reported = arena_calloc(lint->scratch, policy->n_routes, sizeof(*is_reported));
     struct chosen chosen = {.lint = lint, .probe = probe};
     if (probe == NULL || is_reported == NULL) {
         lint->no_memory = true;
         return;
     }
-    probe->policy = policy;
-    probe->steps = STEPS_MAX;
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
         if (lint->routes[i].match.grpc && route->upstream != NULL) {
@@ -738,7 +511,7 @@ static const struct route *find_other_host(struct probe *probe, const struct rou
     probe->view.host = host;
     const struct route *other = find_taker(probe, route, SPAN("GET"));
     return other != NULL && other != route && other->upstream == route->upstream &&
-                   !route_limits_hold(other, route) && !is_refused(probe)
+                   !route_limits_hold(other, route) && !probe_is_refused(probe)
                ? other
                : NULL;
 }
@@ -749,7 +522,7 @@ static const struct route *try_hosts(struct probe *probe, const struct route *ro
 {
     char buffer[HOST_BYTES_MAX + 1];
     struct text sibling = text_of(buffer, sizeof(buffer));
-    init_probe(probe, route, number);
+    probe_init(probe, route, number);
     const struct span host = probe->view.host;
     if (find_taker(probe, route, SPAN("GET")) != route) {
         return NULL;
@@ -780,7 +553,7 @@ static void warn_of_host(struct lint *lint, const struct route *route, const str
 void lint_dodged_hosts(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
-    struct probe *probe = make_probe(lint);
+    struct probe *probe = probe_make(lint);
     if (probe == NULL) {
         return;
     }
