@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "policy/loader.h"
@@ -50,6 +51,27 @@ char *policy_errors(const char *yaml)
     char *text = print_diags(&diags);
     diags_close(&diags);
     return text;
+}
+
+unsigned policy_count_warnings(const char *yaml, const char *kind, struct text *text)
+{
+    struct diags diags;
+    struct policy *policy = NULL;
+    unsigned n = 0;
+    diags_init(&diags, "policy.yaml");
+    const enum status status =
+        loader_check_text(span_of_text(yaml), no_environment, &policy, &diags);
+    ck_assert_msg(status == STATUS_OK, "%s", yaml);
+    for (size_t i = 0; i < diags.n_items; i++) {
+        const bool is_sought = strcmp(diags.items[i].name, kind) == 0;
+        n += is_sought;
+        if (is_sought && text != NULL) {
+            text_add_format(text, "%s\n", diags.items[i].text);
+        }
+    }
+    policy_free(policy);
+    diags_close(&diags);
+    return n;
 }
 
 void request_init(struct request *request, const char *method, const char *target, const char *host)

@@ -3,6 +3,7 @@
 #ifndef SLUICE_TESTS_POLICY_SUPPORT_H
 #define SLUICE_TESTS_POLICY_SUPPORT_H
 
+#include "base/text.h"
 #include "policy/key.h"
 #include "policy/policy.h"
 
@@ -14,6 +15,10 @@ struct policy *policy_from_text(const char *yaml);
 /* All that is wrong with @yaml, as it would be printed for a file "policy.yaml". Freed by the
  * caller. */
 char *policy_errors(const char *yaml);
+
+/* The number of warnings of @kind about @yaml, in which nothing is wrong. Their texts are added to
+ * *text, a line each, unless it is NULL. */
+unsigned policy_count_warnings(const char *yaml, const char *kind, struct text *text);
 
 /* A request that only exists here. */
 struct request {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/loader.h"
 #include "unit/policy/policy_support.h"
 
 enum { YAML_BYTES_MAX = 4096 };
@@ -19,27 +18,12 @@ enum { YAML_BYTES_MAX = 4096 };
 static unsigned count(const char *kind, const char *rule, const char *route, struct text *text)
 {
     char yaml[YAML_BYTES_MAX];
-    struct diags diags;
-    struct policy *policy = NULL;
-    unsigned n = 0;
     (void)snprintf(yaml, sizeof(yaml),
                    "listen: 127.0.0.1:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n" JWT
                    "limits: {l: {key: client.ip, rate: 1/s, %s}}\n"
                    "routes: [{limits: [l], %s}]\n",
                    rule, route);
-    diags_init(&diags, "policy.yaml");
-    const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
-    ck_assert_msg(status == STATUS_OK, "%s", yaml);
-    for (size_t i = 0; i < diags.n_items; i++) {
-        const bool is_sought = strcmp(diags.items[i].name, kind) == 0;
-        n += is_sought;
-        if (is_sought && text != NULL) {
-            text_add_format(text, "%s\n", diags.items[i].text);
-        }
-    }
-    policy_free(policy);
-    diags_close(&diags);
-    return n;
+    return policy_count_warnings(yaml, kind, text);
 }
 
 #define AT_U "upstream: u"

@@ -3,9 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "policy/loader.h"
 #include "unit/policy/policy_support.h"
 
 enum { YAML_BYTES_MAX = 4096 };
@@ -16,23 +14,9 @@ enum { YAML_BYTES_MAX = 4096 };
 static unsigned count(const char *kind, const char *rest, struct text *text)
 {
     char yaml[YAML_BYTES_MAX];
-    struct diags diags;
-    struct policy *policy = NULL;
-    unsigned n = 0;
     (void)snprintf(yaml, sizeof(yaml),
                    "listen: 127.0.0.1:0\nupstreams: {u: {servers: http://127.0.0.1:1}}\n%s", rest);
-    diags_init(&diags, "policy.yaml");
-    const enum status status = loader_check_text(span_of_text(yaml), NULL, &policy, &diags);
-    ck_assert_msg(status == STATUS_OK, "%s", yaml);
-    for (size_t i = 0; i < diags.n_items; i++) {
-        if (strcmp(diags.items[i].name, kind) == 0) {
-            n++;
-            text_add_format(text, "%s\n", diags.items[i].text);
-        }
-    }
-    policy_free(policy);
-    diags_close(&diags);
-    return n;
+    return policy_count_warnings(yaml, kind, text);
 }
 
 static const struct {
