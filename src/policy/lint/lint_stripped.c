@@ -225,18 +225,21 @@ void lint_stripped_paths(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
     struct stripped *stripped = arena_calloc(lint->scratch, 1, sizeof(*stripped));
-    struct probe *probe = probe_make(lint);
     const struct route **strips =
         arena_alloc(lint->scratch, policy->n_routes * sizeof(struct route *));
-    if (stripped == NULL || probe == NULL || strips == NULL) {
+    if (stripped == NULL || strips == NULL) {
         lint->no_memory = true;
         return;
     }
     stripped->lint = lint;
-    stripped->probe = probe;
     stripped->strips = strips;
     collect_strips(stripped);
-    for (size_t i = 0; i < policy->n_routes && stripped->n_strips > 0 && probe->steps > 0; i++) {
+    if (stripped->n_strips == 0) {
+        return;
+    }
+    stripped->probe = probe_make(lint);
+    for (size_t i = 0;
+         i < policy->n_routes && stripped->probe != NULL && stripped->probe->steps > 0; i++) {
         const struct route *route = &policy->routes[i];
         if (route->upstream != NULL && route->n_rules > 0 && route->match.n_paths > 0) {
             check_route(stripped, route);
