@@ -231,7 +231,7 @@ static uint16_t answer_status(const struct exchange *exchange)
     return grpc_answer_status(exchange->out.status, exchange->grpc_status);
 }
 
-uint16_t exchange_doubted_status(const struct exchange *exchange)
+uint16_t exchange_http_status_in_doubt(const struct exchange *exchange)
 {
     const struct head *request = &exchange->request;
     if (LIKELY(exchange->grpc_status == 0)) {
@@ -275,7 +275,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
 {
     struct outcome outcome = {
         .status = exchange->is_response_started ? answer_status(exchange) : 0,
-        .http_status = exchange->is_response_started ? exchange_doubted_status(exchange) : 0,
+        .http_status = exchange->is_response_started ? exchange_http_status_in_doubt(exchange) : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
         .is_unanswered = !exchange->is_unsent && !exchange->has_server_head,

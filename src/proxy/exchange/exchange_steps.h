@@ -104,7 +104,7 @@ bool exchange_is_event_stream(const struct head *response);
 /* The HTTP status of an answer with a grpc-status to a request that was no call of gRPC; 0: it is
  * none. A client may be able to choose the type of the answer, and so which of the two statuses
  * counts: either is enough to charge. */
-uint16_t exchange_doubted_status(const struct exchange *exchange);
+uint16_t exchange_http_status_in_doubt(const struct exchange *exchange);
 /* The answer has started: settle the costs, which its head decides. Slots stay held. */
 void exchange_settle_costs(struct exchange *exchange);
 /* Events of the connection to the server: see struct upstream_events. */

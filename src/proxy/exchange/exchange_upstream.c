@@ -327,7 +327,7 @@ static void take_cost(struct exchange *exchange)
         const unsigned grpc_status = exchange->is_grpc_head_error ? exchange->grpc_status : 0;
         const struct outcome whole = {
             .status = grpc_answer_status(exchange->response.status, grpc_status),
-            .http_status = exchange_doubted_status(exchange),
+            .http_status = exchange_http_status_in_doubt(exchange),
             .end = ANSWER_WHOLE,
             .is_doubtful =
                 answer_is_doubtful(exchange->response.status, grpc_status, is_cut, is_conditional),
