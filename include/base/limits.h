@@ -56,6 +56,7 @@ enum {
     ROUTE_SETS_MAX = 16,            /* fields that a route sets, in each direction */
     ROUTE_SET_BYTES_MAX = 8 * 1024, /* of all of them together */
     ROUTE_REMOVALS_MAX = 64,
+    CLAIM_FIELDS_MAX = 64,       /* fields that routes set from claims, in the whole policy */
     REPLY_SETS_MAX = 8,          /* fields of one of sluice's own responses */
     REDIRECT_BYTES_MAX = 2048,   /* of the URL that the policy names */
     REPLY_VALUES_MAX = 16,       /* values in its body and its fields */

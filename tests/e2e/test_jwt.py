@@ -329,7 +329,8 @@ def test_each_route_reads_the_tokens_of_its_own_provider(start):
 
 def test_a_server_is_told_the_claim_and_never_what_the_client_sent(start, start_upstream):
     upstream = start_upstream(answer=answer())
-    proxy = start(policy("  - upstream: u\n    request: {set: {X-User: {from: jwt.sub}, X-Zone: eu, "
+    proxy = start(policy("  - {match: {path: /open}, upstream: u}\n"
+                         "  - upstream: u\n    request: {set: {X-User: {from: jwt.sub}, X-Zone: eu, "
                          "X-Plan: {from: jwt.plan}}}\n",
                          more=f"workers: 1\nupstreams: {{u: {{servers: '{upstream.url}'}}}}\n"))
     forged = [("X-User", "root"), ("x-user", "root"), ("X-Plan", "gold")]
@@ -341,8 +342,9 @@ def test_a_server_is_told_the_claim_and_never_what_the_client_sent(start, start_
     for sub in ("a\r\nX-Plan: gold", "a\x00b", "a\x7f", "alice ", " alice", "alice\t", ["a"], {"a": 1}, True, 2**53):
         assert proxy.ask(fields=bearer(hs256(claims(sub))) + forged).status in (200, 401)
         assert upstream.last.get("X-User") is None and upstream.last.get("X-Plan") is None
-    assert proxy.ask(fields=forged).status == 200
-    assert upstream.last.get("X-User") is None
+    for path in ("/", "/open"):
+        assert proxy.ask(path=path, fields=forged + [("X_User", "root"), ("X-Zones", "us")]).status == 200
+        assert [upstream.last.get(name) for name in ("X-User", "X_User", "X-Plan", "X-Zones")] == [None] * 3 + ["us"]
 
 
 def test_requests_of_one_user_go_to_one_server(start, start_upstream):

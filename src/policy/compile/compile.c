@@ -161,7 +161,7 @@ enum status compile_policy(const struct spec_policy *spec, struct arena *scratch
         compile_plans,        compile_keys,        compile_routes,       compile_geo_readers,
         compile_fingerprints, compile_tokens,      compile_method_names, compile_implied_head,
         compile_balance,      compile_read_fields, compile_settled,      compile_slots,
-        compile_redis_cell,   compile_key_names,
+        compile_redis_cell,   compile_key_names,   compile_claim_fields,
     };
     struct compiler compiler = {
         .spec = spec,

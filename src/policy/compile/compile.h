@@ -123,6 +123,8 @@ void compile_match(struct compiler *compiler, const struct spec_match *spec, str
 
 /* Set route->edits; NULL: no changes. Requires the route's compiled match and destination. */
 void compile_edits(struct compiler *compiler, const struct spec_route *spec, struct route *route);
+/* Then, a stage: let no route pass on, from clients, what another route sets from a claim. */
+void compile_claim_fields(struct compiler *compiler);
 
 /* The cors section of @route, or that of the defaults; NULL: there is none. */
 const struct cors *compile_cors(struct compiler *compiler, const struct spec_route *route);
@@ -184,8 +186,7 @@ void compile_reply_set(struct compiler *compiler, const struct section_items *it
 /* The first term of @key that names a capture which @route does not have, or NULL. */
 const struct key_term *compile_lacking_capture(const struct route *route, const struct key *key);
 
-/* Whether @name is a valid name: 1 to 64 of A-Z a-z 0-9 . _ - ; reports an error at @node if not.
- */
+/* Whether @name is 1 to 64 of A-Z a-z 0-9 . _ - ; reports an error at @node if not. */
 bool compile_check_name(struct compiler *compiler, const char *what, struct span name,
                         const struct node *node);
 

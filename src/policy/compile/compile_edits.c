@@ -1,5 +1,5 @@
 /* Compiles strip_prefix, request and response of a route: checks which fields may be changed and
- * whether a prefix can be stripped. */
+ * whether a prefix can be stripped; and removes from all routes what a claim sets on one. */
 
 #include "policy/compile/compile.h"
 
@@ -377,4 +377,76 @@ void compile_edits(struct compiler *compiler, const struct spec_route *spec, str
     edits->request.folds_names = true;
     compile_fields(compiler, &spec->response, false, &edits->response);
     route->edits = edits;
+}
+
+/* --- fields of claims, on all routes --- */
+
+/* Whether clients send the field @name for a reason of their own, so that it stays theirs on routes
+ * that do not set it. */
+static bool is_of_clients(struct span name)
+{
+    return field_identify(name) != FIELD_OTHER ||
+           span_equals_ignore_case(name, SPAN("Authorization"));
+}
+
+/* Adds the fields that @route, which is that of @spec, sets from claims to @fields. */
+static void collect_claim_fields(struct compiler *compiler, const struct spec_route *spec,
+                                 const struct route *route, struct field_edits *fields)
+{
+    for (size_t i = 0; route->edits != NULL && i < route->edits->request.n_set; i++) {
+        const struct field_setting *setting = &route->edits->request.set[i];
+        if (!setting->is_claim || is_of_clients(setting->name)) {
+            continue;
+        }
+        if (fields->n_names == CLAIM_FIELDS_MAX) {
+            node_error(compiler->diags, spec->request.position.node,
+                       "more than %d fields are set from claims, with those of routes before",
+                       CLAIM_FIELDS_MAX);
+            return;
+        }
+        (void)is_repeated(fields, setting->name);
+    }
+}
+
+static void remove_claim_fields(struct compiler *compiler, const struct field_edits *fields,
+                                struct route *route)
+{
+    struct route_edits *edits = compile_alloc(compiler, 1, sizeof(*edits));
+    if (edits == NULL) {
+        return;
+    }
+    if (route->edits != NULL) {
+        *edits = *route->edits;
+    }
+    struct field_edits *request = &edits->request;
+    struct span *names =
+        compile_alloc(compiler, request->n_names + fields->n_names, sizeof(*names));
+    if (names == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < request->n_names; i++) {
+        names[i] = request->names[i];
+    }
+    request->names = names;
+    request->folds_names = true;
+    for (size_t i = 0; i < fields->n_names; i++) {
+        (void)is_repeated(request, fields->names[i]);
+    }
+    route->edits = edits;
+}
+
+void compile_claim_fields(struct compiler *compiler)
+{
+    const struct spec_route *specs = compiler->spec->routes.items;
+    struct policy *policy = compiler->policy;
+    struct span names[CLAIM_FIELDS_MAX];
+    struct field_edits fields = {.names = names, .folds_names = true};
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        collect_claim_fields(compiler, &specs[i], &policy->routes[i], &fields);
+    }
+    for (size_t i = 0; i < policy->n_routes && fields.n_names > 0; i++) {
+        if (policy->routes[i].upstream != NULL) {
+            remove_claim_fields(compiler, &fields, &policy->routes[i]);
+        }
+    }
 }

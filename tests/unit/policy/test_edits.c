@@ -101,13 +101,18 @@ START_TEST(rule_54_what_is_left_of_a_path_is_the_matched_one_without_the_prefix)
 }
 END_TEST
 
-static bool drops(const char *name)
+static bool drops_at(const struct route *route, const char *name)
 {
     const struct field field = {
         .name = span_of_text(name),
         .id = field_identify(span_of_text(name)),
     };
-    return field_edits_drop(&policy->routes[3].edits->request, &field);
+    return field_edits_drop(&route->edits->request, &field);
+}
+
+static bool drops(const char *name)
+{
+    return drops_at(&policy->routes[3], name);
 }
 
 START_TEST(fields_that_are_set_or_removed_do_not_pass_in_any_case)
@@ -136,6 +141,41 @@ START_TEST(a_route_that_changes_nothing_has_no_edits)
 }
 END_TEST
 
+START_TEST(what_a_claim_sets_on_one_route_no_client_sends_on_any)
+{
+    struct policy *claims =
+        policy_from_text("listen: 127.0.0.1:0\n"
+                         "jwt: {main: {secret: 01234567890123456789012345678901}}\n"
+                         "upstreams: {api: {servers: http://127.0.0.1:1}}\n"
+                         "routes:\n"
+                         "  - match: {path: /a}\n"
+                         "    upstream: api\n"
+                         "    request: {set: {X-User: {from: jwt.sub}, Authorization: {from: "
+                         "jwt.key}, X-Zone: eu}}\n"
+                         "  - match: {path: /b}\n"
+                         "    upstream: api\n"
+                         "    request: {set: {x-user: robot}, remove: [X-Gone]}\n"
+                         "  - match: {path: /c}\n"
+                         "    respond: {status: 204}\n"
+                         "  - upstream: api\n");
+    for (size_t i = 0; i < claims->n_routes; i++) {
+        if (i == 2) {
+            ck_assert_ptr_null(claims->routes[i].edits);
+            continue;
+        }
+        ck_assert(drops_at(&claims->routes[i], "X-User"));
+        ck_assert(drops_at(&claims->routes[i], "x_user"));
+        ck_assert(!drops_at(&claims->routes[i], "X-Users"));
+        ck_assert_int_eq(drops_at(&claims->routes[i], "X-Zone"), i == 0);
+        ck_assert_int_eq(drops_at(&claims->routes[i], "Authorization"), i == 0);
+        ck_assert_int_eq(drops_at(&claims->routes[i], "X-Gone"), i == 1);
+    }
+    ck_assert_uint_eq(claims->routes[1].edits->request.n_set, 1);
+    ck_assert_uint_eq(claims->routes[3].edits->request.n_set, 0);
+    policy_free(claims);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/edits");
@@ -145,6 +185,7 @@ int main(void)
                         0, (int)ARRAY_LEN(STRIPPED));
     tcase_add_test(tcase, fields_that_are_set_or_removed_do_not_pass_in_any_case);
     tcase_add_test(tcase, a_route_that_changes_nothing_has_no_edits);
+    tcase_add_test(tcase, what_a_claim_sets_on_one_route_no_client_sends_on_any);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
