@@ -345,22 +345,36 @@ unsigned lint_key_ipv6_bits(const struct key *key)
     return most;
 }
 
-/* The first enforced limit of @route with a firm key, if all such limits count by more than 48
- * address bits; else NULL. */
-static const struct limit_rule *narrow_rule(const struct route *route)
+static bool is_narrow(const struct limit_rule *rule)
 {
-    const struct limit_rule *first = NULL;
+    return lint_key_ipv6_bits(&rule->key) > CLIENT_IPV6_BITS;
+}
+
+/* Whether a limit of @route bounds what all addresses of a customer have of @narrow. */
+static bool is_bounded_wider(const struct route *route, const struct limit_rule *narrow)
+{
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
-        if (rule->limits[0].shadow || !lint_is_firm_key(rule, route, NULL)) {
-            continue;
+        if (!rule->limits[0].shadow && lint_is_firm_key(rule, route, NULL) && !is_narrow(rule) &&
+            bounds_all(rule, narrow)) {
+            return true;
         }
-        if (lint_key_ipv6_bits(&rule->key) <= CLIENT_IPV6_BITS) {
-            return NULL;
-        }
-        first = first != NULL ? first : rule;
     }
-    return first;
+    return false;
+}
+
+/* The first enforced limit of @route with a firm key that counts by more than 48 address bits, and
+ * that no wider one bounds; else NULL. */
+static const struct limit_rule *narrow_rule(const struct route *route)
+{
+    for (size_t i = 0; i < route->n_rules; i++) {
+        const struct limit_rule *rule = route->rules[i];
+        if (!rule->limits[0].shadow && lint_is_firm_key(rule, route, NULL) && is_narrow(rule) &&
+            !is_bounded_wider(route, rule)) {
+            return rule;
+        }
+    }
+    return NULL;
 }
 
 /* Warns once for each limit, for any number of routes. A route that names its clients is not open

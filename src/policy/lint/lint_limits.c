@@ -69,14 +69,20 @@ static bool is_as_sure(const struct policy *policy, const struct limit *strict,
            strict->on_failure == ON_FAILURE_DENY;
 }
 
+/* Whether some clients have other rates of one of these than those that are compared. */
+static bool has_plans_between(const struct limit_rule *a, const struct limit_rule *b)
+{
+    return a != b && (a->n_plans > 0 || b->n_plans > 0);
+}
+
 static bool is_idle_beside(const struct lint *lint, const struct limit_rule *rule,
                            const struct limit *loose, const struct limit_rule *beside,
                            const struct limit *strict)
 {
     const bool gives_back = beside->charge_on.is_said || beside->refund_on.is_said;
     if (loose == strict || strict->shadow || gives_back || loose->charge_denied ||
-        !judges_as_much(beside, rule) || !is_as_sure(lint->policy, strict, loose) ||
-        !bounds_never_binds(loose, strict)) {
+        has_plans_between(beside, rule) || !judges_as_much(beside, rule) ||
+        !is_as_sure(lint->policy, strict, loose) || !bounds_never_binds(loose, strict)) {
         return false;
     }
     /* of two equal limits the later is idle */

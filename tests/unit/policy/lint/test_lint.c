@@ -164,6 +164,18 @@ static const struct {
      "limits: {a: {key: header.x-a, rate: 1/s, missing: deny},\n"
      "         b: {key: header.x-a, rate: 2/s, missing: deny}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"never-binding", 0, /* some have another rate of b, which a does not go below */
+     "limits: {a: {key: client.ip, rate: 9/s},\n"
+     "         b: {key: client.ip, rate: 99/s, plans: {trial: 1/s}, plan: tenant}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"never-binding", 0, /* or none of a */
+     "limits: {a: {key: client.ip, rate: 1/s, plans: {vip: none}, plan: tenant},\n"
+     "         b: {key: client.ip, rate: 2/s}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"never-binding", 1, /* who has no plan has both */
+     "limits: {l: {key: client.ip, rate: [1/s, 99999/day],\n"
+     "             plans: {trial: [1/s, 9/day]}, plan: tenant}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
     {"never-binding", 0, /* another key */
      "limits: {a: {key: client.ip/48, rate: 1/s}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
@@ -265,6 +277,15 @@ static const struct {
      "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
      "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip/48, rate: 9/s, shadow: true}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"narrow-prefix", 1, /* slots do not bound how much is asked */
+     "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip/48, algorithm: concurrency, "
+     "rate: 9}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"narrow-prefix", 1, /* nor does what counts some answers alone */
+     "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "limits: {a: {key: client.ip, rate: 1/s}, b: {key: global, rate: 9/s, charge_on: 401}}\n"
+     "routes: [{limits: [b, a], upstream: u}]\n"},
     {"narrow-prefix", 1, /* once for a limit */
      "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
      "limits: {a: {key: client.ip, rate: 1/s}}\n"
