@@ -422,6 +422,23 @@ def test_a_request_beside_those_that_were_left_is_tried_again(start, server, con
     assert other.answer(stream).status == 200
 
 
+def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
+    """Their handlers would run twice for one charge, as often as a client ends the connection."""
+    count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
+    proxy = start(policy(server, more=", retries: 3", limit="algorithm: fixed_window, rate: 9/day, refund_on: 502"))
+    client, other = connect(proxy), connect(proxy)
+    streams = [work(server, client, LEAVER)[0] for _ in range(5)]
+    of_other, _ = work(server, other, OTHER)
+    time.sleep(0.5)  # longer than a request is on its way
+    leave_at_once(server, client)
+    again = server.wait_for(11)
+    again.peer.answer(again.stream)
+    assert other.answer(of_other).status == 200
+    assert [client.answer(stream).status for stream in streams] == [502] * 5
+    assert client.ask(more=of(LEAVER)).status == 429, "all nine are charged"
+    assert len(server.requests) == 11
+
+
 @pytest.mark.parametrize("n_clients", [1, 2])
 def test_whose_requests_time_out_before_a_connection_ends_gets_one_of_its_own(start, server, connect, n_clients):
     """Where the policy has no max_streams, the server is told of all."""

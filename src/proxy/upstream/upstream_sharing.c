@@ -372,27 +372,6 @@ static enum http2_goaway goaway_of(const struct upstream_http2 *http2)
     return http2->session != NULL ? http2_session_goaway(http2->session) : HTTP2_GOAWAY_NONE;
 }
 
-/* The server has ended the connection with @goaway, and what it was sent last may be the reason:
- * remember whose that was. A connection may end by itself, so without a word of the server only
- * those are suspect that were not alone on it. Of a client that was, all requests have ended by its
- * own doing: what is old is no excuse, since a younger request of the same client may be the
- * reason. */
-static void suspect(struct upstream_stream *stream, enum http2_goaway goaway, bool is_alone)
-{
-    const bool is_old = clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
-    if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
-        return;
-    }
-    stream->upstream.is_own_end =
-        is_alone && stream->is_one_client && !http2_stream_is_unprocessed(&stream->stream);
-    stream->upstream.is_old = is_old;
-    if (is_old || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
-        return;
-    }
-    stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
-    note_suspect(stream);
-}
-
 /* Whether of @leaver, in http2->given_up, so much was given up that this may be why. Where a server
  * is slow to many clients, that is so of few or none of them. */
 static bool has_many_given_up(const struct upstream_http2 *http2,
@@ -400,6 +379,44 @@ static bool has_many_given_up(const struct upstream_http2 *http2,
 {
     return has_just_left(leaver) && leaver->n > 1 &&
            leaver->n * RESETS_PER_GIVEN_UP >= http2->n_resets;
+}
+
+/* Whether @client has just left several streams of @http2, so that it may have had it ended. One
+ * that it leaves is no sign of that, as browsers leave some. */
+static bool has_ended(const struct upstream_http2 *http2, const struct address *client)
+{
+    for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
+        const struct upstream_leaver *left = &http2->leavers[i];
+        const struct upstream_leaver *given_up = &http2->given_up[i];
+        if ((has_just_left(left) && left->n > 1 && address_equals(&left->client, client)) ||
+            (has_many_given_up(http2, given_up) && address_equals(&given_up->client, client))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The server has ended the connection with @goaway, and what it was sent last may be the reason:
+ * remember whose that was. A connection may end by itself, so without a word of the server only
+ * those are suspect that were not alone on it. Of a client that was, or that has left others, all
+ * requests have ended by its own doing: what is old is no excuse, since a younger request of the
+ * same client may be the reason. */
+static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream,
+                    enum http2_goaway goaway, bool is_alone)
+{
+    const bool is_old = clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
+    if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
+        return;
+    }
+    stream->upstream.is_own_end = stream->is_one_client &&
+                                  (is_alone || has_ended(http2, &stream->client)) &&
+                                  !http2_stream_is_unprocessed(&stream->stream);
+    stream->upstream.is_old = is_old;
+    if (is_old || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
+        return;
+    }
+    stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;
+    note_suspect(stream);
 }
 
 /* Those who left the latest requests are suspect also where nobody else is harmed any more:
@@ -424,7 +441,7 @@ static void suspect_all(struct upstream_http2 *http2, enum http2_goaway goaway, 
         suspect_leavers(http2);
     }
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        suspect(upstream_stream_at(node), goaway, is_alone);
+        suspect(http2, upstream_stream_at(node), goaway, is_alone);
     }
 }
 
@@ -457,7 +474,7 @@ void upstream_sharing_on_reset(struct upstream_stream *stream)
         note_full(http2);
     }
     if (goaway >= HTTP2_GOAWAY_ERROR && !http2_stream_is_refused(&stream->stream)) {
-        suspect(stream, goaway, !has_strangers(http2));
+        suspect(http2, stream, goaway, !has_strangers(http2));
     }
 }
 
