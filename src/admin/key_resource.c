@@ -1,11 +1,12 @@
-/* GET /v1/limits/{limit}/keys/{key}: the state of one key of one limit, without a charge. DELETE:
- * its counts are deleted, for all rates of the limit.
+/* GET /v1/limits/{limit}/keys/{key}: the state of one key of one limit, without a charge, under the
+ * plan that it has as a tenant or that `plan` in the query names. DELETE: its counts are deleted,
+ * for all rates of the limit.
  *
  * Happy path: the key is parsed in the form that people write, the store judges a request of one
  * unit without a change of state, and the verdicts are reported. For a reset it runs an admin
  * operation for each rate; when all are done the request is answered. Failures: a key that does not
- * fit this limit (400), a store that cannot answer (503). A reset deletes the counts of this
- * process nevertheless, and the answer says so. */
+ * fit this limit, a plan that it does not have (400), a store that cannot answer (503). A reset
+ * deletes the counts of this process nevertheless, and the answer says so. */
 
 #include "admin/key_resource.h"
 
@@ -26,7 +27,7 @@ struct question {
     struct admin_request *request;
     const struct limit_rule *rule;
     struct key_given given;
-    const struct limit_plan *plan; /* that the key has as a tenant; NULL: none */
+    const struct limit_plan *plan; /* that counts; NULL: none */
     struct decision decision;
     struct charge charges[RATES_PER_LIMIT_MAX];
     uint64_t edges[RATES_PER_LIMIT_MAX][LIMIT_EDGES];
@@ -186,9 +187,9 @@ static void on_gone(struct admin_request *request)
 /* --- the question --- */
 
 /* The plan that the key has as a tenant, if the rule looks for those. */
-static const struct limit_plan *find_plan(struct admin_request *request,
-                                          const struct limit_rule *rule,
-                                          const struct key_given *given)
+static const struct limit_plan *find_tenant_plan(struct admin_request *request,
+                                                 const struct limit_rule *rule,
+                                                 const struct key_given *given)
 {
     const struct limit_plan *plan = NULL;
     struct tenants_view view;
@@ -204,6 +205,38 @@ static const struct limit_plan *find_plan(struct admin_request *request,
     }
     tenants_view_close(&view);
     return plan;
+}
+
+static void answer_no_plan(struct admin_request *request, const struct limit_rule *rule,
+                           struct span name)
+{
+    char buffer[ADMIN_DETAIL_BYTES_MAX];
+    struct text known = text_of(buffer, sizeof(buffer));
+    for (size_t i = 0; i < rule->n_plans; i++) {
+        text_add(&known, i == 0 ? SPAN(": it has ") : SPAN(", "));
+        text_add(&known, rule->plans[i].name);
+    }
+    answer_problem(request, 400, "plan: limit \"%.*s\" has no plan \"%.*s\"%.*s",
+                   SPAN_ARGS(rule->name), SPAN_ARGS(name), SPAN_ARGS(text_span(&known)));
+}
+
+/* Find the plan that counts: the one that the request names, of which an empty name is none, else
+ * the one of the tenant. False: the limit has no such plan, and the request was answered. */
+static bool choose_plan(struct question *question)
+{
+    struct admin_request *request = question->request;
+    char buffer[NAME_BYTES_MAX + 1]; /* a name that is cut is longer than any */
+    struct span name;
+    if (!request_find_query(request, SPAN("plan"), buffer, sizeof(buffer), &name)) {
+        question->plan = find_tenant_plan(request, question->rule, &question->given);
+        return true;
+    }
+    question->plan = plan_find(question->rule, name);
+    if (question->plan == NULL && name.len > 0) {
+        answer_no_plan(request, question->rule, name);
+        return false;
+    }
+    return true;
 }
 
 static void fill_charges(struct question *question)
@@ -243,11 +276,11 @@ void key_handle(struct admin_request *request)
     }
     question->request = request;
     question->rule = read_key(request, &question->given);
-    if (question->rule == NULL || !needs_identity(request, question->rule, &question->given)) {
+    if (question->rule == NULL || !needs_identity(request, question->rule, &question->given) ||
+        !choose_plan(question)) {
         free(question);
         return;
     }
-    question->plan = find_plan(request, question->rule, &question->given);
     fill_charges(question);
     if (store_decide(store, &question->decision, on_answer) == STORE_ANSWERED) {
         conclude(question);

@@ -27,7 +27,7 @@ const struct admin_resource ADMIN_RESOURCES[] = {
     {"GET", "/v1/limits/{limit}/keys", ADMIN_READS, keys_handle,
      "its keys that are denied most: ?n=20&within=1h"},
     {"GET", "/v1/limits/{limit}/keys/{key}", ADMIN_READS, key_handle,
-     "how one key stands, without charging it"},
+     "how one key stands, without charging it: ?plan=gold"},
     {"DELETE", "/v1/limits/{limit}/keys/{key}", ADMIN_CHANGES, reset_handle,
      "forget what was counted of one key"},
     {"GET", "/v1/bans", ADMIN_READS, bans_handle, "bans and exemptions"},

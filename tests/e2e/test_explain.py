@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import message, program
+from harness import message, program, tokens
 from harness.wait import until
 
 POLICY = """
@@ -443,6 +443,75 @@ def test_without_redis_the_process_that_runs_is_asked(start, policy_file, tmp_pa
     assert not limits_of(told)["idle"]["allowed"]
     text = explain(path, *ask, status=3)
     assert "state  0 of 3 left: would deny it, " in text and "answer     429: limit bucket.1h denies" in text
+
+
+EMBEDDED_PLANS = """
+listen: 127.0.0.1:0
+admin: "unix:SOCKET"
+trusted_proxies: 127.0.0.1
+jwt: {main: {secret: SECRET, issuer: "https://id.test", audience: api}}
+limits:
+  header:
+    key: header.x-a
+    rate: 10/hour
+    plans: {trial: 2/hour, gold: 1000/hour, free: none}
+    plan: header.x-plan
+  table:
+    key: header.x-a
+    rate: 10/hour
+    plans: {trial: 2/hour, gold: 1000/hour}
+    plan: tenant | header.x-plan
+  claim:
+    key: header.x-a
+    rate: 10/hour
+    plans: {trial: 2/hour}
+    plan: jwt.plan
+routes:
+  - {match: {path: /table}, limits: [table], respond: {status: 204}}
+  - {match: {path: /claim}, limits: [claim], jwt: main, respond: {status: 204}}
+  - {match: {path: /**}, limits: [header], respond: {status: 204}}
+"""
+
+
+def test_without_redis_the_state_is_that_of_the_plan_that_the_request_names(start, policy_file, tmp_path):
+    text = EMBEDDED_PLANS.replace("SOCKET", str(tmp_path / "admin.sock")).replace("SECRET", tokens.SECRET)
+    proxy, path = start(text), policy_file(text)
+
+    def state(url, plan, *more, key="k", status=0):
+        fields = ["-H", f"X-A: {key}", *(["-H", f"X-Plan: {plan}"] if plan else [])]
+        told = explain_json(path, "GET", url, *fields, *more, "--live", status=status)
+        assert told["answer"]["passes"] == (status == 0)
+        return told["limits"][0].get("state")
+
+    def left(*ask, **how):
+        told = state(*ask, **how)
+        return told["remaining"], told["limit"]
+
+    def take(n, url, plan, key="k", fields=()):
+        for _ in range(n):
+            assert proxy.ask("GET", url, [("X-A", key), ("X-Plan", plan), *fields]).status == 204
+
+    take(2, "/", "trial")
+    assert left("/", "trial", status=3) == (0, 2) and left("/", "") == (8, 10)
+    assert proxy.ask("GET", "/", {"X-A": "k", "X-Plan": "trial"}).status == 429
+    take(11, "/", "gold", "g")
+    assert left("/", "gold", key="g") == (989, 1000)
+    assert left("/", "golden", key="g", status=3) == (0, 10), "unknown: the limit's own"
+    assert state("/", "free", key="g") is None, "it is not judged"
+    take(2, "/claim", "", fields=tokens.bearer(tokens.hs256(tokens.claims(plan="trial"))))
+    assert left("/claim", "", "--claim", "plan=trial", status=3) == (0, 2)
+    assert left("/claim", "", "--claim", "sub=a") == (8, 10)
+
+    take(2, "/table", "trial")
+    assert left("/table", "trial", status=3) == (0, 2)
+    for plan, counted in (("gold", (998, 1000)), ("50/hour:5", (3, 5))):
+        result = program.command("ctl", "--policy", path, "tenant", "set", "header.x-a=k", plan)
+        assert result.returncode == 0, result
+        assert left("/table", "trial") == counted, "the table comes first"
+    assert left("/table", "trial", "--tenant", "gold") == (998, 1000)
+    assert left("/table", "", "--tenant", "golden") == (8, 10), "no limit has this plan, whatever the table says"
+    result = program.command("explain", path, "GET", "/table", "-H", "X-A: k", "--tenant", "9/hour", "--live")
+    assert result.returncode == 1 and "a plan by its name alone" in result.stderr, result
 
 
 def test_without_redis_a_ban_and_an_exemption_are_told(start, policy_file, tmp_path):

@@ -602,6 +602,29 @@ def test_explain_reads_the_file_of_tenants(tmp_path):
     assert "the table of tenants is not known: its file cannot be read or has errors" in explained(path)
 
 
+def test_the_admin_api_tells_how_a_key_stands_under_a_plan(open_proxies):
+    proxy, = open_proxies(LOCAL, 1)
+    gold = [("X-Plan", "gold")]
+    assert proxy.count(fields=gold, most=11) == 11
+    path = "/v1/limits/{}/keys/header.x-api-key=k".format
+
+    def told(query, limit="per-tenant"):
+        json_ = proxy.admin.read(path(limit) + query)
+        return json_.get("plan"), json_["allowed"], json_["rates"][0]["remaining"]
+
+    assert told("") == (None, False, 0) and told("?plan=free") == ("free", False, 0)
+    assert told("?plan=gold") == ("gold", True, 9) and told("?plan=%67old") == ("gold", True, 9)
+    assert told("?plan=unlimited")[:2] == ("unlimited", True)
+    proxy.set("k", "gold")
+    assert told("") == ("gold", True, 9), "as a tenant"
+    assert told("?plan=") == (None, False, 0) and told("?plan=free") == ("free", False, 0)
+    told_of = is_problem(proxy.admin.ask("GET", path("per-tenant") + "?plan=golden"), 400)
+    assert told_of == 'plan: limit "per-tenant" has no plan "golden": it has free, gold, unlimited'
+    for limit, plan in (("pair", "gold"), ("per-tenant", "1000/hour:25"), ("per-tenant", "gold" * 500)):
+        assert "has no plan" in is_problem(proxy.admin.ask("GET", f"{path(limit)}?plan={plan}"), 400)
+    assert proxy.count(fields=gold) == 9, "nothing was charged"
+
+
 def live(proxy, key="k", status=0):
     """What --live tells of the key, with the policy as it runs."""
     result = command("explain", str(proxy.sluice.folder / "policy.yaml"), "GET", "/", "-H", f"X-Api-Key: {key}", "--live")

@@ -9,6 +9,7 @@
 
 #include "app/ctl/ctl_client.h"
 #include "base/clock.h"
+#include "proxy/admission.h"
 #include "store/ban_growth.h"
 
 enum { TARGET_BYTES = 4 * KEY_TEXT_BYTES_MAX, US_PER_MS = 1000 };
@@ -20,6 +21,25 @@ struct reported_rule {
 
 /* --- the question --- */
 
+/* Whether the plan is numbers in place of a plan, which the table of tenants alone gives. */
+static bool has_numbers(const struct explained_rule *rule)
+{
+    return rule->plan_source != NULL && !rule->is_plan_unknown &&
+           plan_find(rule->rule, rule->plan) == NULL;
+}
+
+/* Which plan counts; an empty name is none. The proxy finds numbers in its own table. */
+static void write_plan(const struct explained_rule *rule, struct text *target)
+{
+    if (rule->rule->n_plans == 0 || has_numbers(rule)) {
+        return;
+    }
+    text_add_literal(target, "?plan=");
+    if (rule->plan_source != NULL && !rule->is_plan_unknown) {
+        ctl_add_escaped(target, rule->plan);
+    }
+}
+
 static void write_target(const struct explained_rule *rule, struct text *target)
 {
     char buffer[KEY_TEXT_BYTES_MAX];
@@ -29,6 +49,7 @@ static void write_target(const struct explained_rule *rule, struct text *target)
     ctl_add_escaped(target, rule->rule->name);
     text_add_literal(target, "/keys/");
     ctl_add_escaped(target, text_span(&key));
+    write_plan(rule, target);
 }
 
 /* --- the answer --- */
@@ -121,6 +142,22 @@ static enum status ask(const struct ctl_destination *destination, struct explain
     return status;
 }
 
+/* Whether all plans can be asked about: numbers only where the proxy has them in its table. */
+static bool check_plans(const struct explanation *explanation, char *why)
+{
+    for (size_t i = 0; i < explanation->n_rules; i++) {
+        const struct explained_rule *rule = &explanation->rules[i];
+        if (explanation->tenant_plan.data != NULL && has_numbers(rule)) {
+            (void)snprintf(why, CTL_WHY_BYTES_MAX,
+                           "the proxy that runs tells how a key stands under a plan by its name "
+                           "alone, and limit \"%.*s\" has no plan \"%.*s\"",
+                           SPAN_ARGS(rule->rule->name), SPAN_ARGS(rule->plan));
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- into the decision --- */
 
 static void take_verdict(struct charge *charge, const struct verdict *reported)
@@ -159,7 +196,11 @@ enum status explain_admin(struct explanation *explanation, const char *path,
     if (!ctl_destination_find(&options, &destination, why)) {
         return STATUS_INVALID;
     }
-    enum status status = STATUS_OK;
+    /* with the tenants that are known by now, which may change the plans */
+    enum status status = explanation_take_bans(explanation, clock_wall_us());
+    if (status == STATUS_OK && !check_plans(explanation, why)) {
+        return STATUS_INVALID;
+    }
     for (size_t i = 0; i < explanation->n_rules && status == STATUS_OK; i++) {
         if (explanation->rules[i].outcome == RULE_JUDGES) {
             status = ask(&destination, &explanation->rules[i], &reported[i], why);
