@@ -136,10 +136,11 @@ static bool gives_back(const struct limit_rule *rule)
 }
 
 /* Whether @firm, whose key clients do not choose, bounds what they have of @rule. Slots are no
- * bound of how much they ask, nor is what only some answers are charged to. */
+ * bound of how much they ask, nor a rate one of how much runs at once; nor is a bound what only
+ * some answers are charged to. */
 static bool bounds_all(const struct limit_rule *firm, const struct limit_rule *rule)
 {
-    return (!firm->limits[0].algorithm->has_slots || rule->limits[0].algorithm->has_slots) &&
+    return firm->limits[0].algorithm->has_slots == rule->limits[0].algorithm->has_slots &&
            (!gives_back(firm) || gives_back(rule));
 }
 
@@ -171,14 +172,17 @@ void lint_client_chosen_keys(struct lint *lint, const struct route *route,
         if (!rule->limits[0].shadow && !lint_is_firm_key(rule, route, NULL) &&
             is_unbounded(route, rule, &firm)) {
             const struct span name = firm != NULL ? firm->name : SPAN("");
+            const bool has_slots = rule->limits[0].algorithm->has_slots;
             node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
                       "route \"%.*s\" is limited only by values that clients send%s%.*s%s: with "
                       "another one in each request a client always has the whole quota of limit "
-                      "\"%.*s\"; add a limit with key client.ip to the route",
+                      "\"%.*s\"; add a limit%s with key client.ip to the route",
                       SPAN_ARGS(lint_name_of_route(lint, route->index)),
                       firm != NULL ? ", and by limit \"" : "", SPAN_ARGS(name),
-                      firm != NULL ? "\", which does not bound how much one client asks" : "",
-                      SPAN_ARGS(rule->name));
+                      firm == NULL ? ""
+                      : has_slots  ? "\", which does not bound how much runs at once"
+                                   : "\", which does not bound how much one client asks",
+                      SPAN_ARGS(rule->name), has_slots ? " of the same algorithm" : "");
             return;
         }
     }

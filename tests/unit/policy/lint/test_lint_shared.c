@@ -177,6 +177,13 @@ static const struct {
     {"client-chosen-key", 1, /* slots do not bound how much a client asks */
      "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, algorithm: concurrency, "
      "rate: 9}}\nroutes: [{limits: [k, s], upstream: u}]\n"},
+    {"client-chosen-key", 1, /* nor a rate how much runs at once */
+     "limits: {k: {key: header.x-k, algorithm: concurrency, rate: 9}, s: {key: client.ip, rate: "
+     "9/s}}\nroutes: [{limits: [k, s], upstream: u}]\n"},
+    {"client-chosen-key", 0,
+     "limits: {k: {key: header.x-k, algorithm: concurrency, rate: 9},\n"
+     "  s: {key: client.ip, rate: 9/s}, t: {key: client.ip, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{limits: [k, s, t], upstream: u}]\n"},
     {"client-chosen-key", 1, /* nor does what is charged for some answers */
      "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, rate: 9/s, charge_on: [4xx]}}\n"
      "routes: [{limits: [k, s], upstream: u}]\n"},
