@@ -42,7 +42,7 @@ struct http2_stream {
     uint32_t unreturned;    /* bytes that were taken, and are not granted again yet */
     uint32_t grown;         /* bytes that its window has of config.shared_window */
     uint32_t recent;        /* bytes of the body since recent_from_us */
-    uint32_t repeated;      /* bytes of the head beyond those that the peer sent for it */
+    uint64_t repeated;      /* what its head costs: see budget_repeated() */
     uint64_t recent_from_us;
     struct list ready; /* among the streams that have bytes to send, and a window */
     uint64_t began_us; /* its head came, or is packed */

@@ -12,6 +12,8 @@ enum {
     PINGS_FREE = 10,
     BYTES_PER_PING = 16 * 1024,
     REPEATED_FREE = 4 * 1024, /* of a head: more than clients have in fields that stay the same */
+    REPEATED_PATH_FREE = 512,
+    REPEATED_PATH_WEIGHT = 8, /* a path is read as many servers would read it */
     REPEATED_PER_UNIT = 8 * 1024,
 };
 
@@ -90,9 +92,15 @@ void budget_on_end(struct budget *budget, bool is_well)
     }
 }
 
-void budget_on_repeated(struct budget *budget, uint64_t bytes)
+uint64_t budget_repeated(uint64_t bytes, uint64_t path_bytes)
 {
-    budget->repeated += less(bytes, REPEATED_FREE);
+    const uint64_t of_path = path_bytes < bytes ? path_bytes : bytes;
+    return less(bytes, REPEATED_FREE) + less(of_path, REPEATED_PATH_FREE) * REPEATED_PATH_WEIGHT;
+}
+
+void budget_on_repeated(struct budget *budget, uint64_t weighed)
+{
+    budget->repeated += weighed;
     const uint64_t units = budget->repeated / REPEATED_PER_UNIT;
     if (units > 0) {
         budget->repeated %= REPEATED_PER_UNIT;

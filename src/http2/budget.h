@@ -41,7 +41,7 @@ struct budget {
     uint8_t resets[BUDGET_STREAMS / 8]; /* of the last streams: 1: reset before the answer's head */
     uint8_t next_stream;                /* in `resets` */
     uint8_t n_resets;                   /* bits of `resets` */
-    uint64_t repeated;                  /* bytes of heads that cost no unit yet */
+    uint64_t repeated;                  /* weighed bytes of heads that cost no unit yet */
     uint64_t counts[HTTP2_ABUSE_KINDS]; /* units that were spent */
 };
 
@@ -64,9 +64,11 @@ void budget_on_early_reset(struct budget *budget, uint64_t age_us);
 /* @is_well: a server answered it wholly, and it was not reset: a unit comes back. */
 void budget_on_end(struct budget *budget, bool is_well);
 
-/* A stream ended that no server answered. @bytes: of its head, beyond those that the peer sent for
- * it. HPACK repeats fields of thousands of bytes in one, and we read them before we deny. */
-void budget_on_repeated(struct budget *budget, uint64_t bytes);
+/* What a head costs of which @bytes are beyond those that the peer sent for it: HPACK repeats fields
+ * of thousands of bytes in one, and we read them before we deny. @path_bytes: of its :path. */
+uint64_t budget_repeated(uint64_t bytes, uint64_t path_bytes);
+/* A stream ended that no server answered. @weighed: by budget_repeated(). */
+void budget_on_repeated(struct budget *budget, uint64_t weighed);
 
 /* --- frames from the peer --- */
 

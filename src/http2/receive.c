@@ -81,7 +81,9 @@ static void begin_stream(struct http2_session *session, int32_t id, bool is_last
         .body_left = head->content_length,
         .is_body_ended = is_last,
         .began_us = session->now_us,
-        .repeated = is_repeated ? (uint32_t)(head_bytes - session->block_bytes) : 0,
+        .repeated = is_repeated
+                        ? budget_repeated(head_bytes - session->block_bytes, head->target.whole.len)
+                        : 0,
     };
     session_add_stream(session, stream);
     if (read_deadline(head, &timeout_us)) {

@@ -493,13 +493,13 @@ def test_head(client, upstream, fields, expected):
 # --- heads that HPACK repeats ---
 
 
-def ask_by_references(client, n, n_cookies):
-    """The statuses of requests whose cookies, of 3.7 KB each, take a byte each but in the first."""
+def ask_by_references(client, n, n_cookies, path="/"):
+    """The statuses of requests whose path and cookies, of 3.7 KB each, take a byte each but in the first."""
     more = [("cookie", "sid=" + "a" * 3700)] * n_cookies
     statuses = []
     try:
         for _ in range(n // 20):
-            streams = [client.begin(more=more) for _ in range(20)]
+            streams = [client.begin(path=path, more=more) for _ in range(20)]
             statuses += [client.answer(stream).status for stream in streams]
     except (Closed, ConnectionError):
         pass
@@ -522,6 +522,17 @@ def test_long_heads_by_few_bytes_cost_a_denied_client_its_connection(start, star
         assert len(statuses) == 400 and client.goaway is None
     else:
         assert 50 <= len(statuses) <= n_answered
+
+
+def test_a_long_path_by_few_bytes_costs_more(start, start_upstream, connect):
+    """It is read as several servers would."""
+    proxy = start(f"""
+        listen: {{address: 127.0.0.1:0, http: [2, 1.1]}}
+        upstream: {start_upstream().url}
+        limit: 2/day
+        """)
+    assert len(ask_by_references(connect(proxy), 400, 0, "/" + "%FF" * 165)) == 400
+    assert 30 <= len(ask_by_references(connect(proxy), 400, 0, "/" + "%FF" * 1200)) <= 100
 
 
 def test_a_trusted_proxy_may_repeat_heads_of_many_clients(start, start_upstream, connect):

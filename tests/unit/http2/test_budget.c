@@ -206,28 +206,48 @@ START_TEST(three_hundred_deadlines_that_expire_at_once_cost_nothing)
 }
 END_TEST
 
+static void repeat(uint64_t bytes, uint64_t path_bytes)
+{
+    budget_on_repeated(&budget, budget_repeated(bytes, path_bytes));
+}
+
 /* A client with long cookies is denied a hundred times in a row, and then ten times a second. */
 START_TEST(repeated_heads_cost_by_their_bytes_beyond_what_clients_have)
 {
     for (unsigned i = 0; i < 10000; i++) {
-        budget_on_repeated(&budget, 4096);
+        repeat(4096, 512);
     }
     ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_REPEATED], 0);
     for (unsigned i = 0; i < 100; i++) {
-        budget_on_repeated(&budget, 12 * 1024);
+        repeat(12 * 1024, 512);
     }
     ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_REPEATED], 100);
     ck_assert_int_eq(budget_state(&budget), BUDGET_FINE);
     for (unsigned i = 0; i < 1000; i++) {
         budget_refill(&budget, i * 100 * (uint64_t)MS);
-        budget_on_repeated(&budget, 12 * 1024);
+        repeat(12 * 1024, 512);
         ck_assert_int_eq(budget_state(&budget), BUDGET_FINE);
     }
     for (unsigned i = 0; i < 200; i++) {
-        budget_on_repeated(&budget, 12 * 1024);
+        repeat(12 * 1024, 512);
     }
     ck_assert_int_eq(budget_state(&budget), BUDGET_SPENT);
-    budget_on_repeated(&budget, UINT32_MAX);
+    repeat(UINT32_MAX, UINT32_MAX);
+    ck_assert_int_eq(budget_state(&budget), BUDGET_SPENT);
+}
+END_TEST
+
+START_TEST(repeated_paths_cost_more_than_other_fields)
+{
+    for (unsigned i = 0; i < 40; i++) {
+        repeat(4000, 512 + 1024);
+    }
+    ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_REPEATED], 40);
+    repeat(512 + 1024, 64 * 1024); /* the path was sent, but for these */
+    ck_assert_uint_eq(budget.counts[HTTP2_ABUSE_REPEATED], 41);
+    for (unsigned i = 0; i < 53; i++) {
+        repeat(3584, 3584);
+    }
     ck_assert_int_eq(budget_state(&budget), BUDGET_SPENT);
 }
 END_TEST
@@ -264,6 +284,7 @@ int main(void)
     tcase_add_test(tcase, pings_are_free_by_bytes_that_moved);
     tcase_add_test(tcase, three_hundred_deadlines_that_expire_at_once_cost_nothing);
     tcase_add_test(tcase, repeated_heads_cost_by_their_bytes_beyond_what_clients_have);
+    tcase_add_test(tcase, repeated_paths_cost_more_than_other_fields);
     tcase_add_test(tcase, twenty_pages_left_in_ten_seconds_are_no_abuse);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
