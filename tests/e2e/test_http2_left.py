@@ -422,6 +422,17 @@ def test_a_request_beside_those_that_were_left_is_tried_again(start, server, con
     assert other.answer(stream).status == 200
 
 
+@pytest.mark.parametrize("n_others", [0, 1])
+def test_a_counted_request_is_not_tried_again_that_a_server_ends_at_its_time_limit(start, server, connect, n_others):
+    """Node does so after server.setTimeout: its handlers work on."""
+    client = connect(start(policy(server, more=", retries: 3")))
+    requests = [work(server, client, address) for address in (LEAVER, LEAVER, OTHER)[:2 + n_others]]
+    time.sleep(0.5)  # longer than a request is on its way
+    end_with(requests[0][1].peer, "NO_ERROR")
+    assert [client.answer(stream).status for stream, _ in requests] == [502] * len(requests)
+    assert len(server.requests) == len(requests)
+
+
 def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     """Their handlers would run twice for one charge, as often as a client ends the connection."""
     count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))

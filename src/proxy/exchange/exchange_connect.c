@@ -391,13 +391,14 @@ static bool is_said_to_work_on(const struct exchange *exchange)
 }
 
 /* Whether a server may be at work on the request, or have done it, so that one more handler would
- * be one that no limit has counted, or two at a slot. A connection of HTTP/2 ends for one of its
- * requests, which is seldom this one, unless all are its client's: it goes on, but for a slot. */
+ * be one that no limit has counted, or two at a slot. A connection of HTTP/2 that ends with an error
+ * does so for one of its requests, which is seldom this one, unless all are its client's: it goes
+ * on, but for a slot. */
 static bool is_counted_work(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
-    const bool is_own_loss =
-        upstream->stream_ops == NULL || upstream->is_reset || upstream->is_own_end;
+    const bool is_own_loss = upstream->stream_ops == NULL || upstream->is_reset ||
+                             upstream->is_own_end || upstream->is_orderly_end;
     const bool is_counted =
         is_own_loss ? admission_is_counted(&exchange->admission)
                     : is_said_to_work_on(exchange) && admission_has_slots(&exchange->admission);

@@ -67,6 +67,7 @@ struct upstream {
     bool is_unproven;       /* then: nothing but REFUSED_STREAM says so, which need not be true */
     bool is_reset;          /* then: the server has reset it, and may work on */
     bool is_own_end;        /* then: with its connection, which its client may have ended */
+    bool is_orderly_end;    /* then: with its connection, which the server ended without an error */
     bool is_old;            /* then: the server has had time to act on the request */
     bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
     struct head_parser parser;

@@ -405,6 +405,7 @@ static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream
                     enum http2_goaway goaway, bool is_alone)
 {
     const bool is_old = clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
+    stream->upstream.is_orderly_end = goaway == HTTP2_GOAWAY_FINE;
     if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
         return;
     }
