@@ -64,8 +64,9 @@ void budget_on_early_reset(struct budget *budget, uint64_t age_us);
 /* @is_well: a server answered it wholly, and it was not reset: a unit comes back. */
 void budget_on_end(struct budget *budget, bool is_well);
 
-/* What a head costs of which @bytes are beyond those that the peer sent for it: HPACK repeats fields
- * of thousands of bytes in one, and we read them before we deny. @path_bytes: of its :path. */
+/* What a head costs of which @bytes are beyond those that the peer sent for it: HPACK repeats
+ * fields of thousands of bytes in one, and we read them before we deny. @path_bytes: of its :path.
+ */
 uint64_t budget_repeated(uint64_t bytes, uint64_t path_bytes);
 /* A stream ended that no server answered. @weighed: by budget_repeated(). */
 void budget_on_repeated(struct budget *budget, uint64_t weighed);

@@ -391,9 +391,9 @@ static bool is_said_to_work_on(const struct exchange *exchange)
 }
 
 /* Whether a server may be at work on the request, or have done it, so that one more handler would
- * be one that no limit has counted, or two at a slot. A connection of HTTP/2 that ends with an error
- * does so for one of its requests, which is seldom this one, unless all are its client's: it goes
- * on, but for a slot. */
+ * be one that no limit has counted, or two at a slot. A connection of HTTP/2 that ends with an
+ * error does so for one of its requests, which is seldom this one, unless all are its client's: it
+ * goes on, but for a slot. */
 static bool is_counted_work(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
