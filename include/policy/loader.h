@@ -65,8 +65,8 @@ MUST_USE enum status loader_check_text(struct span yaml,
 MUST_USE struct json_t *description_of_policy(const struct policy *policy, bool with_defaults);
 
 /* The same for another process of this program, which loads it under any path: with the secrets
- * that the file contains, and with relative paths of files behind the folder of @path, its file.
- * NULL: no memory. */
+ * that the file contains, and with absolute paths in place of those that are relative to the folder
+ * of @path, its file. NULL: no memory. */
 MUST_USE struct json_t *description_to_load(const struct policy *policy, const char *path);
 
 enum description_language {

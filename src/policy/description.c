@@ -4,8 +4,10 @@
 #include "policy/loader.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "policy/load/endpoint.h"
 #include "policy/load/include.h"
@@ -57,7 +59,7 @@ static json_t *value_of(struct span text, bool is_plain)
 struct describer {
     bool with_defaults;
     bool with_secrets;
-    struct span folder;  /* in front of the paths of files that are relative to it; empty: none */
+    struct span folder;  /* in front of relative paths of files; empty: none */
     unsigned n_redacted; /* secrets of the file so far */
 };
 
@@ -355,13 +357,25 @@ json_t *description_of_policy(const struct policy *policy, bool with_defaults)
     return describe_policy(&describer, policy);
 }
 
+/* Write the folder of the file @path, with a slash behind it. The other process has the policy
+ * under a path of its own, so a relative one begins where this process is. */
+static void write_folder(struct text *folder, const char *path)
+{
+    char here[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (path[0] != '/' && getcwd(here, sizeof(here)) != NULL) {
+        text_add(folder, span_of_text(here));
+        text_add_char(folder, '/');
+    }
+    text_add(folder, span_of(path, slash != NULL ? (size_t)(slash - path) + 1 : 0));
+}
+
 json_t *description_to_load(const struct policy *policy, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    struct describer describer = {
-        .with_secrets = true,
-        .folder = span_of(path, slash != NULL ? (size_t)(slash - path) + 1 : 0),
-    };
+    char buffer[2 * PATH_MAX];
+    struct text folder = text_of(buffer, sizeof(buffer));
+    write_folder(&folder, path);
+    struct describer describer = {.with_secrets = true, .folder = text_span(&folder)};
     return describe_policy(&describer, policy);
 }
 
