@@ -1,7 +1,7 @@
 /* Replay of access logs through policies, with the times of the logs as the clock.
  *
  * Several logs are merged by time. A limit that needs data that a log does not have is left out,
- * and a note says so. The result depends on the logs and the policies alone. */
+ * and a note says so. The result depends on the logs, the policies and their tenants alone. */
 
 #ifndef SLUICE_SIMULATION_REPLAY_H
 #define SLUICE_SIMULATION_REPLAY_H
@@ -18,6 +18,7 @@
 #include "simulation/statistics.h"
 
 struct replay;
+struct tenants;
 
 /* Open the logs and detect their formats. @options and everything that it refers to are borrowed
  * until replay_free(). On failure @problem says what failed, where, and what to do. */
@@ -29,6 +30,12 @@ void replay_free(struct replay *replay);
 
 /* Earliest time in the first lines of the logs, us since the epoch: for calendars. */
 uint64_t replay_start_us(const struct replay *replay);
+
+/* Before replay_run(): the tenants of policy number @i, whose ends are us since the epoch; borrowed
+ * until replay_free(). NULL, or without a call: they are not known, and @fault, a static phrase or
+ * NULL, says why. */
+void replay_set_tenants(struct replay *replay, size_t i, struct tenants *tenants,
+                        const char *fault);
 
 /* Replay all logs through @policies, 1 … STATISTICS_SIDES_MAX of them, each with an embedded store
  * of @memory_bytes (0: the policy's size). May be called once. On failure @problem says why. */

@@ -3,6 +3,7 @@
 #ifndef SLUICE_SIMULATION_REPLAY_OPTIONS_H
 #define SLUICE_SIMULATION_REPLAY_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,7 @@ struct replay_options {
     struct replay_field fields[REPLAY_FIELDS_MAX];
     size_t n_fields;
     struct span host; /* for requests whose line has none; empty: unknown */
+    bool is_hashed;   /* values of headers, cookies and parameters are hashes of them */
     void (*on_progress)(void *context, const struct replay_progress *progress); /* may be NULL */
     void *context;
 };

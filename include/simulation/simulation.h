@@ -24,6 +24,7 @@
 struct simulation;
 struct geo_facts;
 struct given_token;
+struct tenants;
 struct tls_client;
 
 /* Most requests in flight that still need settlement. Beyond that, the request that is due to end
@@ -39,6 +40,8 @@ struct simulation_options {
      * limits of a rule. NULL: all are judged. Borrowed. */
     const bool *left_out;
     struct span own_name; /* of the proxy in Via; empty: unknown, and no loop is detected */
+    /* Their ends are us since the epoch, as the clock is. NULL: none are known. Borrowed. */
+    struct tenants *tenants;
 };
 
 enum simulation_verdict {
@@ -90,7 +93,7 @@ struct simulation_client {
     const struct tls_client *tls;    /* over its connection; NULL: plain */
     const struct given_token *token; /* that it has; NULL: none */
     const struct geo_facts *geo;     /* of the client; NULL: the policy's databases are asked */
-    struct span tenant_plan;         /* of its keys in the table of tenants; data is NULL: none */
+    struct span tenant_plan;         /* of its keys, in place of the tenants; data is NULL: none */
 };
 
 /* A request of @client at @now_us (us since the epoch), not before the latest time passed in.

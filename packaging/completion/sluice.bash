@@ -10,7 +10,7 @@ _sluice_options() {
     check) echo "--strict --allow --json --print --list" ;;
     schema) echo "--included --tests" ;;
     test) echo "--json --junit" ;;
-    replay) echo "--against --set --format --field --host --memory --name --html --json" ;;
+    replay) echo "--against --set --format --field --host --hashed --memory --name --html --json" ;;
     explain) echo "-H --from --scheme --sni --client-cert --ja4 --http2 --claim --via --live --tenant --json" ;;
     script) echo "-H --from --scheme --sni --client-cert --ja4 --http2 --claim --via -o" ;;
     ctl) echo "--socket --url --ca --policy --token-file --timeout --json $_sluice_ctl_words" ;;

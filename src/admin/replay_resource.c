@@ -220,6 +220,7 @@ static void add_fields(struct child_arguments *arguments, const struct policy *p
 {
     struct header_names names;
     find_names(policy, &names);
+    child_arguments_add(arguments, "--hashed", SPAN(""));
     child_arguments_add(arguments, "--format=json", SPAN(""));
     child_arguments_add(arguments, "--field=header.Cookie=cookies", SPAN(""));
     for (size_t i = 0; i < names.n; i++) {

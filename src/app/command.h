@@ -103,7 +103,14 @@ MUST_USE enum status load_policy_at(const char *path, uint64_t now_us, struct po
 struct tenants;
 
 /* Put the tenants of @file in place of those of @tenants. As tenants_replace(). */
-MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenants *tenants);
+MUST_USE enum status load_tenants(const struct tenants_file *file, struct tenants *tenants,
+                                  uint64_t now_ms, uint64_t now_us);
+
+/* Load the file of tenants that @policy names into *tenants, which is the caller's; NULL: see the
+ * status. @now_ms and @now_us are as of tenants_replace(). STATUS_INVALID: the file has errors.
+ * STATUS_IO: it cannot be read. Nothing is printed. STATUS_NO_MEMORY. */
+MUST_USE enum status load_tenants_file(const struct policy *policy, uint64_t now_ms,
+                                       uint64_t now_us, struct tenants **tenants);
 
 /* --- escaping of text for terminals, JSON, HTML and XML --- */
 

@@ -61,7 +61,8 @@ enum status load_policy_to_serve(const char *path, struct loader_files *files,
     return status;
 }
 
-enum status load_tenants(const struct tenants_file *file, struct tenants *tenants)
+enum status load_tenants(const struct tenants_file *file, struct tenants *tenants, uint64_t now_ms,
+                         uint64_t now_us)
 {
     struct tenant_row *rows = calloc(file->n > 0 ? file->n : 1, sizeof(*rows));
     enum status status = STATUS_NO_MEMORY;
@@ -70,9 +71,31 @@ enum status load_tenants(const struct tenants_file *file, struct tenants *tenant
         rows[i] = (struct tenant_row){line->key, line->is_hash, line->plan, line->until_ms};
     }
     if (rows != NULL) {
-        status = tenants_replace(tenants, rows, file->n, SPAN("file"), clock_wall_us() / 1000,
-                                 clock_monotonic_us());
+        status = tenants_replace(tenants, rows, file->n, SPAN("file"), now_ms, now_us);
     }
     free(rows);
+    return status;
+}
+
+enum status load_tenants_file(const struct policy *policy, uint64_t now_ms, uint64_t now_us,
+                              struct tenants **tenants)
+{
+    struct tenants_file file;
+    struct diags diags;
+    *tenants = NULL;
+    diags_init(&diags, policy->tenants_path);
+    enum status status = tenants_file_read(policy, &file, &diags);
+    diags_close(&diags);
+    if (status == STATUS_OK) {
+        status = tenants_new(TENANTS_MAX, tenants);
+    }
+    if (status == STATUS_OK) {
+        status = load_tenants(&file, *tenants, now_ms, now_us);
+        if (status != STATUS_OK) {
+            tenants_free(*tenants);
+            *tenants = NULL;
+        }
+    }
+    tenants_file_close(&file);
     return status;
 }

@@ -69,13 +69,16 @@ void log_values_add(struct log_values *values, const struct log_field_name *name
 MUST_USE bool log_values_read(const struct log_values *values, struct log_clock *clock,
                               struct log_line *out);
 
-/* --- limits of a policy that cannot be judged because the logs lack data --- */
+/* --- limits of a policy that cannot be judged as the proxy does, because data is lacking --- */
 
 /* The data that the logs have. */
 struct gaps_reported {
     uint32_t parts; /* bit set of enum log_part */
     bool has_query; /* targets have their query */
     bool has_host;
+    bool is_hashed; /* see struct replay_options */
+    bool has_tenants;
+    const char *tenants_fault;       /* why tenants are not known; NULL: not said */
     const struct log_fields *fields; /* with the headers that the logs have */
 };
 

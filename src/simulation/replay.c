@@ -165,6 +165,8 @@ struct replay {
     struct log_merge merge;
     struct arena arena; /* of the notes */
     struct unsupported unsupported[STATISTICS_SIDES_MAX];
+    struct tenants *tenants[STATISTICS_SIDES_MAX]; /* borrowed; NULL: they are not known */
+    const char *tenants_faults[STATISTICS_SIDES_MAX];
     struct simulation *simulations[STATISTICS_SIDES_MAX];
     size_t n_simulations;
     struct statistics statistics;
@@ -416,7 +418,11 @@ static enum status run(struct replay *replay)
  * were looked at: not every request has it. */
 static struct gaps_reported find_reported(const struct replay *replay)
 {
-    struct gaps_reported reported = {.fields = &replay->fields, .parts = replay->fields.said};
+    struct gaps_reported reported = {
+        .fields = &replay->fields,
+        .parts = replay->fields.said,
+        .is_hashed = replay->options.is_hashed,
+    };
     for (size_t i = 0; i < replay->merge.n_sources; i++) {
         reported.parts |= replay->merge.sources[i].parts;
         reported.has_query = reported.has_query || replay->merge.sources[i].has_query;
@@ -428,15 +434,18 @@ static struct gaps_reported find_reported(const struct replay *replay)
 static enum status prepare(struct replay *replay, const struct policy *const *policies,
                            size_t n_policies, size_t memory_bytes)
 {
-    const struct gaps_reported reported = find_reported(replay);
+    struct gaps_reported reported = find_reported(replay);
     enum status status = statistics_init(&replay->statistics, policies, n_policies);
     for (size_t i = 0; i < n_policies && status == STATUS_OK; i++) {
+        reported.has_tenants = replay->tenants[i] != NULL;
+        reported.tenants_fault = replay->tenants_faults[i];
         status = unsupported_find(&replay->unsupported[i], policies[i], &reported, &replay->arena);
         const struct simulation_options options = {
             .policy = policies[i],
             .memory_bytes = memory_bytes,
             .is_peer_trusted = true,
             .left_out = replay->unsupported[i].left_out,
+            .tenants = replay->tenants[i],
         };
         if (status == STATUS_OK) {
             status = simulation_new(&options, &replay->simulations[i]);
@@ -444,6 +453,12 @@ static enum status prepare(struct replay *replay, const struct policy *const *po
         replay->n_simulations += status == STATUS_OK;
     }
     return status;
+}
+
+void replay_set_tenants(struct replay *replay, size_t i, struct tenants *tenants, const char *fault)
+{
+    replay->tenants[i] = tenants;
+    replay->tenants_faults[i] = fault;
 }
 
 static void count_bans(const struct simulation *simulation, struct statistics_side *side)

@@ -17,6 +17,7 @@
 #include "proxy/request_evaluate.h"
 #include "proxy/settlement.h"
 #include "simulation/inflight_heap.h"
+#include "store/tenants.h"
 
 /* The proxy renews a slot once and a quarter of a fourth of its lease after it was taken at the
  * latest: see slot_holders_renew(). Here no renewal is late or lost, so all that is sooner than a
@@ -34,6 +35,8 @@ struct simulation {
     struct bans *bans; /* NULL: no limit bans */
     struct bans_view bans_view;
     uint64_t (*n_bans)[BAN_RESULTS]; /* by the index of the rule's first limit */
+
+    struct tenants_view tenants_view;
 
     struct evaluation evaluation; /* of the request that is being asked for */
 };
@@ -94,6 +97,7 @@ enum status simulation_new(const struct simulation_options *options, struct simu
         free(made);
         return status;
     }
+    tenants_view_init(&made->tenants_view, options->tenants);
     status = make_bans(made);
     if (status != STATUS_OK) {
         simulation_free(made);
@@ -108,6 +112,7 @@ void simulation_free(struct simulation *simulation)
     if (simulation != NULL) {
         inflight_heap_close(&simulation->inflight);
         bans_view_close(&simulation->bans_view);
+        tenants_view_close(&simulation->tenants_view);
         bans_free(simulation->bans);
         free(simulation->n_bans);
         store_free(simulation->store);
@@ -221,6 +226,7 @@ static void evaluate(struct simulation *simulation, const struct simulation_clie
                 .policy = simulation->options.policy,
                 .wall_us = simulation->now_us,
                 .bans = bans_view_if_any(&simulation->bans_view),
+                .tenants = tenants_view_if_any(&simulation->tenants_view),
                 .now_us = simulation->now_us,
                 .first_slot = simulation->next_slot,
                 .left_out = simulation->options.left_out,

@@ -132,13 +132,10 @@ static void check_part(struct search *search, const struct limit_rule *rule,
     add_note(search, &note);
 }
 
-static void check_rule(struct search *search, const struct limit_rule *rule)
+static void check_ends(struct search *search, const struct limit_rule *rule)
 {
     char buffer[NOTE_BYTES];
     struct text note = text_of(buffer, sizeof(buffer));
-    for (size_t i = 0; i < rule->key.n_parts; i++) {
-        check_part(search, rule, &rule->key.parts[i]);
-    }
     const bool has_takes = is_reported(search, LOG_TAKES_S) || is_reported(search, LOG_TAKES_MS) ||
                            is_reported(search, LOG_TAKES_US) || is_reported(search, LOG_TAKES_NS);
     if (rule->limits[0].algorithm->has_slots && !has_takes) {
@@ -151,6 +148,116 @@ static void check_rule(struct search *search, const struct limit_rule *rule)
     }
     leave_out(search, rule);
     add_note(search, &note);
+}
+
+/* --- plans --- */
+
+/* Whether values that may be hashes are in the key of @rule: no tenant has such a key. */
+static bool has_hashed_key(const struct search *search, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts && search->reported->is_hashed; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        for (size_t j = 0; j < part->n_terms; j++) {
+            const enum key_origin origin = KEY_SOURCE_ROWS[part->terms[j].source].origin;
+            if (origin == KEY_FROM_HEADER || origin == KEY_FROM_COOKIE ||
+                origin == KEY_FROM_QUERY) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool has_plans_of(const struct search *search, const struct limit_rule *rule,
+                         const struct plan_source *source)
+{
+    if (source->is_tenant) {
+        return search->reported->has_tenants && !has_hashed_key(search, rule);
+    }
+    return has_plain_term(search, &source->term) && !search->reported->is_hashed;
+}
+
+/* Write the sources of plans that are known, or, unless @known, the headers and claims that the
+ * logs lack. */
+static size_t write_sources(const struct search *search, struct text *text,
+                            const struct limit_rule *rule, bool known)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        const struct plan_source *source = &rule->plan_sources[i];
+        if (has_plans_of(search, rule, source) != known || (source->is_tenant && !known)) {
+            continue;
+        }
+        text_add(text, n++ > 0 ? SPAN(" or ") : SPAN(""));
+        if (source->is_tenant) {
+            text_add_literal(text, "the table of tenants");
+        } else {
+            key_print_term(&source->term, text);
+        }
+    }
+    return n;
+}
+
+static const char *tenants_fault(const struct search *search)
+{
+    if (search->reported->has_tenants) {
+        return "the table of tenants does not know the keys of a log that has hashes in place of "
+               "values";
+    }
+    return search->reported->tenants_fault != NULL ? search->reported->tenants_fault
+                                                   : "the table of tenants is not known";
+}
+
+/* Write why some sources of plans are not known. Returns false if all are. */
+static bool write_reasons(const struct search *search, struct text *text,
+                          const struct limit_rule *rule)
+{
+    char buffer[NOTE_BYTES];
+    struct text lacking = text_of(buffer, sizeof(buffer));
+    bool lacks_tenants = false;
+    for (size_t i = 0; i < rule->n_plan_sources; i++) {
+        const struct plan_source *source = &rule->plan_sources[i];
+        lacks_tenants = lacks_tenants || (source->is_tenant && !has_plans_of(search, rule, source));
+    }
+    if (write_sources(search, &lacking, rule, false) > 0) {
+        text_add_literal(text, ": the log lacks ");
+        text_add(text, text_span(&lacking));
+    }
+    if (lacks_tenants) {
+        text_add(text, lacking.len > 0 ? SPAN(", and ") : SPAN(": "));
+        text_add(text, span_of_text(tenants_fault(search)));
+    }
+    return lacking.len > 0 || lacks_tenants;
+}
+
+/* A key whose plan is not known is judged as one without a plan. */
+static void check_plans(struct search *search, const struct limit_rule *rule)
+{
+    char buffer[NOTE_BYTES];
+    char known_buffer[NOTE_BYTES];
+    struct text note = text_of(buffer, sizeof(buffer));
+    struct text known = text_of(known_buffer, sizeof(known_buffer));
+    if (write_sources(search, &known, rule, true) > 0) {
+        begin_note(&note, "limit", rule->name, "is judged by the plans of ");
+        text_add(&note, text_span(&known));
+        text_add_literal(&note, " alone");
+    } else {
+        begin_note(&note, "limit", rule->name, "is judged by its rate without a plan");
+    }
+    if (write_reasons(search, &note, rule)) {
+        add_note(search, &note);
+    }
+}
+
+static void check_rule(struct search *search, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        check_part(search, rule, &rule->key.parts[i]);
+    }
+    check_ends(search, rule);
+    if (!search->unsupported->left_out[rule->limits[0].index]) {
+        check_plans(search, rule);
+    }
 }
 
 /* --- routes --- */

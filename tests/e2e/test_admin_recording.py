@@ -90,6 +90,41 @@ def test_what_is_recorded_is_replayed_with_other_numbers(proxy):
     assert state(admin)["state"] == "recording"  # it goes on
 
 
+PLANS = """
+workers: 1
+log: off
+admin: "unix:{folder}/admin.sock"
+trusted_proxies: 127.0.0.1
+tenants: plans.txt
+limits:
+  header: {{key: client.ip, rate: 60/hour, plans: {{trial: 5/hour}}, plan: header.x-plan}}
+  counted: {{key: [client.ip, header.x-plan], rate: 60/hour, plans: {{trial: 5/hour}}, plan: header.x-plan, missing: skip}}
+  table: {{key: client.ip, rate: 60/hour, plans: {{trial: 5/hour}}, plan: tenant}}
+  hashed: {{key: header.x-api-key | client.ip, rate: 60/hour, plans: {{trial: 5/hour}}, plan: tenant}}
+routes: [{{limits: [header, counted, table, hashed], respond: {{status: 204}}}}]
+"""
+
+
+def test_the_plans_that_a_recording_lacks_are_said(start, tmp_path):
+    (tmp_path / "plans.txt").write_text("127.0.0.1 trial\nheader.x-api-key=k trial\n")
+    policy = PLANS.format(folder=tmp_path).replace("plans.txt", str(tmp_path / "plans.txt"))
+    proxy = start(policy)
+    admin = Admin(addresses(proxy)[0])
+    record(admin)
+    for _ in range(10):
+        proxy.ask("GET", "/", [("X-Plan", "trial"), ("X-Api-Key", "k")])
+    until(lambda: state(admin)["lines"] == 10, "10 lines")
+    report = replay(admin, "header.plans.trial=1/hour", "table.plans.trial=1/hour")
+    for side, passed in (("policy", 5), ("against", 1)):
+        assert limits_of(report, side) == {"header": (10, 0), "counted": (10, 0), "table": (10, 10 - passed),
+                                           "hashed": (10, 0)}
+        assert sorted(report[side]["notes"]) == [
+            'limit "counted" is judged by its rate without a plan: the log lacks header.x-plan',
+            'limit "hashed" is judged by its rate without a plan: the table of tenants does not know the keys of a log '
+            'that has hashes in place of values',
+            'limit "header" is judged by its rate without a plan: the log lacks header.x-plan']
+
+
 def test_no_secret_is_in_its_memory_as_it_came(quiet):
     """The names of clients come from the log: no value of a header, cookie or parameter does."""
     admin = admin_of(quiet)

@@ -533,6 +533,102 @@ def test_what_a_log_does_not_tell_of_connections_is_said(replay):
         'route "named" takes no request: it matches by client_cert.uri, which the log lacks']
 
 
+PLANNED = HEAD + """
+jwt: {main: {secret: 0123456789abcdef0123456789abcdef, issuer: i}}
+limits:
+  header: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: header.x-plan}
+  claim: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: jwt.plan}
+  table: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: tenant}
+  each: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: header.x-plan | jwt.plan | tenant}
+  some: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: header.user-agent | header.x-plan | tenant}
+  known: {key: client.ip, rate: 9/day, plans: {trial: 1/day}, plan: header.user-agent}
+  keyed: {key: header.x-api-key, rate: 9/day, plans: {trial: 1/day}, plan: header.x-plan}
+routes:
+  - {name: all, match: {path: /**}, jwt: main, upstream: api, limits: [header, claim, table, each, some, known, keyed]}
+"""
+KEYED = 'limit "keyed" is not judged: the log lacks header.x-api-key'
+
+
+def notes_of_plans(table):
+    without = 'limit "{}" is judged by its rate without a plan: {}'.format
+    return sorted([
+        without("claim", "the log lacks jwt.plan"),
+        without("each", f"the log lacks header.x-plan or jwt.plan, and {table}"),
+        without("header", "the log lacks header.x-plan"), without("table", table),
+        f'limit "some" is judged by the plans of header.user-agent alone: the log lacks header.x-plan, and {table}',
+        KEYED])
+
+
+def test_plans_that_a_log_does_not_tell_are_said(replay, tmp_path):
+    report = replay(PLANNED, [combined(START)] * 3, "--set=header.plans.trial=2/day", "--set=table.plans.trial=2/day")
+    for side in ("policy", "against"):
+        assert sorted(report[side]["notes"]) == notes_of_plans("the table of tenants is in the process that runs"), side
+    result = replay(PLANNED, [combined(START)], raw=True)
+    assert '  note: limit "header" is judged by its rate without a plan: the log lacks header.x-plan\n' in result.stdout
+    report = replay("store: {redis: redis://127.0.0.1:1}\n" + PLANNED, [combined(START)])
+    assert sorted(report["policy"]["notes"]) == notes_of_plans("the table of tenants is in Redis")
+    for text in (None, "192.0.2.1 golden\n"):
+        if text is not None:
+            (tmp_path / "plans.txt").write_text(text)
+        report = replay("tenants: plans.txt\n" + PLANNED, [combined(START)])
+        assert sorted(report["policy"]["notes"]) == notes_of_plans(
+            "the file of tenants cannot be read or has errors: see sluice check")
+    (tmp_path / "plans.txt").write_text("192.0.2.1 trial\n")
+    report = replay("tenants: plans.txt\n" + PLANNED, [as_json(START, plan="trial", key="k")] * 2,
+                    "--field", "header.X-Plan=plan", "--field", "header.X-Api-Key=key")
+    assert sorted(report["policy"]["notes"]) == [
+        'limit "claim" is judged by its rate without a plan: the log lacks jwt.plan',
+        'limit "each" is judged by the plans of header.x-plan or the table of tenants alone: the log lacks jwt.plan',
+        'limit "known" is judged by its rate without a plan: the log lacks header.user-agent',
+        'limit "some" is judged by the plans of header.x-plan or the table of tenants alone: '
+        'the log lacks header.user-agent']
+    assert {name: limit(report, name)["denied"] for name in ("header", "table", "each", "claim", "keyed")} == {
+        "header": 1, "table": 1, "each": 1, "claim": 0, "keyed": 1}
+
+
+TABLE = HEAD + """
+store: {secret: only-for-tests}
+tenants: plans.txt
+limits:
+  table:
+    key: client.ip
+    algorithm: fixed_window
+    rate: 60/day
+    plans: {trial: 3/day, free: none}
+    plan: tenant
+defaults: {limits: [table]}
+routes: [{name: api, match: {path: /**}, upstream: api}]
+"""
+
+
+def test_the_tenants_of_the_policys_file_have_their_plans_under_the_clock_of_the_log(
+        replay, tmp_path, monkeypatch):
+    (tmp_path / "policy.yaml").write_text(TABLE)
+    (tmp_path / "plans.txt").write_text("")
+    told = program.command("explain", str(tmp_path / "policy.yaml"), "GET", "/", "--from", "192.0.2.5", "--json")
+    (tmp_path / "plans.txt").write_text(
+        f"192.0.2.1 trial\n192.0.2.2 2/day\n192.0.2.3 trial {(START + 5) * 1000}\n"
+        f"{json.loads(told.stdout)['limits'][0]['key_hash']} trial\n192.0.2.6 free\n")
+    lines = [combined(START + i, f"192.0.2.{client}") for i in range(10) for client in range(1, 7)]
+    lines += [combined(START + i, "192.0.2.6") for i in range(10, 70)]
+
+    def denied(report, side):
+        return {client["client"][-1]: client[side] for client in report["clients"] if client[side]}
+
+    report = replay(TABLE, lines, "--set=table.plans.trial=1/day")
+    assert report["policy"]["notes"] == report["against"]["notes"] == []
+    assert denied(report, "denied") == {"1": 7, "2": 8, "3": 2, "5": 7}, "that of .3 ends after its fifth request"
+    assert denied(report, "denied_against") == {"1": 9, "2": 8, "3": 4, "5": 9}
+    monkeypatch.chdir(tmp_path)
+    told = program.command("replay", "--json", "policy.yaml", "access.log", "--set=table.plans.trial=1/day")
+    assert json.loads(told.stdout)["against"] == report["against"], "the file is found from a relative path too"
+    (tmp_path / "new.yaml").write_text(TABLE.replace("plans.txt", "new.txt"))
+    (tmp_path / "new.txt").write_text("192.0.2.4 trial\n")
+    report = replay(TABLE, lines, "--against", str(tmp_path / "new.yaml"))
+    newly = {client["client"][-1]: client["newly_denied"] for client in report["changes"]["newly_denied_clients"]}
+    assert report["against"]["notes"] == [] and newly == {"4": 7, "6": 10}
+
+
 # --- how it is shown ---
 
 

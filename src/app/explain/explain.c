@@ -31,22 +31,16 @@ static int write(const struct explanation *explanation, const struct options *op
 /* What the policy's file of tenants says. STATUS_NO_MEMORY. */
 static enum status read_tenants(struct explanation *explanation, const struct policy *policy)
 {
-    struct tenants_file file;
-    struct diags diags;
     if (policy->tenants_path == NULL || explanation->tenant_plan.data != NULL) {
         return STATUS_OK;
     }
-    diags_init(&diags, policy->tenants_path);
-    enum status status = tenants_file_read(policy, &file, &diags);
-    diags_close(&diags);
-    if (status == STATUS_OK) {
-        status = tenants_new(TENANTS_MAX, &explanation->tenants);
-        status = status == STATUS_OK ? load_tenants(&file, explanation->tenants) : status;
-    } else if (status != STATUS_NO_MEMORY) {
-        explanation->tenants_fault = "its file cannot be read or has errors: see sluice check";
+    const enum status status = load_tenants_file(policy, clock_wall_us() / 1000,
+                                                 clock_monotonic_us(), &explanation->tenants);
+    if (status == STATUS_OK || status == STATUS_NO_MEMORY) {
+        return status;
     }
-    tenants_file_close(&file);
-    return status == STATUS_NO_MEMORY ? status : STATUS_OK;
+    explanation->tenants_fault = "its file cannot be read or has errors: see sluice check";
+    return STATUS_OK;
 }
 
 /* Of Redis; or of the process that runs with the policy in the file @path, whose counters are its

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "http/target.h"
 #include "policy/units.h"
+#include "store/tenants.h"
 
 enum {
     PROGRESS_US = 100 * 1000,
@@ -34,7 +35,8 @@ struct run_options {
     bool is_json;
     size_t memory_bytes; /* 0: not said */
     uint64_t started_us;
-    uint64_t reported_us; /* when progress was told last */
+    uint64_t reported_us;                          /* when progress was told last */
+    struct tenants *tenants[STATISTICS_SIDES_MAX]; /* of the policies' files; NULL: not known */
 };
 
 /* --- options --- */
@@ -150,6 +152,9 @@ static bool read_options(struct run_options *command, int argc, char **argv, int
          .help = "of requests whose line names none",
          .take = read_host,
          .context = options},
+        {.name = "hashed",
+         .help = "values of headers, cookies and parameters are hashes",
+         .flag = &options->is_hashed},
         {.name = "memory",
          .argument = "SIZE",
          .help = "of the embedded store; left out: 256MiB, or the policy's if larger",
@@ -291,14 +296,38 @@ static size_t memory_of(const struct run_options *command, struct policy *const 
     return command->memory_bytes != 0 ? command->memory_bytes : bytes;
 }
 
+/* Give @replay the tenants of side @i, whose policy is @policy. STATUS_NO_MEMORY. */
+static enum status take_tenants(struct run_options *command, struct replay *replay, size_t i,
+                                const struct policy *policy)
+{
+    const char *fault = policy->store.kind == STORE_REDIS
+                            ? "the table of tenants is in Redis"
+                            : "the table of tenants is in the process that runs";
+    enum status status = STATUS_OK;
+    if (policy->tenants_path != NULL) {
+        status = load_tenants_file(policy, 0, 0, &command->tenants[i]); /* the log's clock */
+        fault = "the file of tenants cannot be read or has errors: see sluice check";
+    }
+    replay_set_tenants(replay, i, command->tenants[i], fault);
+    return status == STATUS_NO_MEMORY ? status : STATUS_OK;
+}
+
 static int run_policies(struct run_options *command, struct replay *replay,
                         struct policy *const *policies)
 {
     const struct policy *const read_only[STATISTICS_SIDES_MAX] = {policies[0], policies[1]};
     char buffer[REPLAY_PROBLEM_BYTES];
     struct text problem = text_of(buffer, sizeof(buffer));
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < command->n_policies && status == STATUS_OK; i++) {
+        status = take_tenants(command, replay, i, policies[i]);
+    }
+    if (status != STATUS_OK) {
+        fprintf(stderr, "sluice replay: %s\n", status_text(status));
+        return EXIT_FAILED;
+    }
     command->started_us = clock_monotonic_us();
-    const enum status status =
+    status =
         replay_run(replay, read_only, command->n_policies, memory_of(command, policies), &problem);
     if (isatty(STDERR_FILENO) == 1) {
         fputs("\r\x1b[K", stderr);
@@ -357,6 +386,9 @@ static int replay_command(int argc, char **argv)
     }
     const int result = run_replay(&command, replay);
     replay_free(replay);
+    for (size_t i = 0; i < command.n_policies; i++) {
+        tenants_free(command.tenants[i]);
+    }
     return result;
 }
 

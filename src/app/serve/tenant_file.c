@@ -79,7 +79,8 @@ static void note(struct tenant_file *file, bool is_done)
 static void publish(struct tenant_file *file, const char *path)
 {
     const size_t n = file->next.n;
-    const enum status status = load_tenants(&file->next, file->tenants);
+    const enum status status =
+        load_tenants(&file->next, file->tenants, clock_wall_us() / 1000, clock_monotonic_us());
     tenants_file_close(&file->next);
     note(file, status == STATUS_OK);
     if (status != STATUS_OK) {

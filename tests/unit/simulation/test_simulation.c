@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "policy/loader.h"
+#include "store/tenants.h"
 #include "unit/simulation/log_support.h"
 
 static const char POLICY[] =
@@ -12,15 +13,17 @@ static const char POLICY[] =
     "  rate: {key: client.ip, rate: 2/hour}\n"
     "  counted: {key: client.ip, algorithm: fixed_window, rate: 1/hour, charge_on: [401]}\n"
     "  must: {key: header.x-key, rate: 1/hour, missing: deny}\n"
+    "  planned: {key: client.ip, rate: 1/hour, plans: {gold: 3/hour}, plan: tenant}\n"
     "routes:\n"
     "- {match: {path: /slots}, limits: [slots], upstream: api}\n"
     "- {match: {path: /rate}, limits: [rate], max_body: 10B, upstream: api}\n"
     "- {match: {path: /counted}, limits: [counted, rate], upstream: api}\n"
     "- {match: {path: /api/**}, strip_prefix: /api, limits: [rate], upstream: api}\n"
-    "- {match: {path: /must}, limits: [must, rate], upstream: api}\n";
+    "- {match: {path: /must}, limits: [must, rate], upstream: api}\n"
+    "- {match: {path: /planned}, limits: [planned], upstream: api}\n";
 
 static const uint64_t NOW_US = UINT64_C(1700000000000000);
-enum { S = 1000000 };
+enum { MS = 1000, S = 1000000 };
 
 static struct policy *policy;
 static struct simulation *simulation;
@@ -117,6 +120,29 @@ START_TEST(a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key)
 }
 END_TEST
 
+START_TEST(a_tenant_has_its_plan_until_its_end_by_the_clock_that_is_told)
+{
+    const struct tenant_row row = {.key = SPAN("{client.ip:9=192.0.2.1}"),
+                                   .plan = SPAN("gold"),
+                                   .until_ms = NOW_US / 1000 + 5000};
+    struct tenants *tenants;
+    ck_assert_int_eq(tenants_new(1, &tenants), STATUS_OK);
+    ck_assert_int_eq(tenants_replace(tenants, &row, 1, SPAN("file"), 0, 0), STATUS_OK);
+    const struct simulation_options options = {.policy = policy, .tenants = tenants};
+    simulation_free(simulation);
+    ck_assert_int_eq(simulation_new(&options, &simulation), STATUS_OK);
+    ck_assert_int_eq(ask(0, "/planned", 200, 0), SIMULATION_ALLOWED);
+    ck_assert_int_eq(ask(4999 * (uint64_t)MS, "/planned", 200, 0), SIMULATION_ALLOWED);
+    ck_assert_uint_eq(answer.admission->charges[0].verdict.limit, 3);
+    ck_assert_int_eq(ask(5 * (uint64_t)S, "/planned", 200, 0), SIMULATION_DENIED);
+    ck_assert_uint_eq(answer.admission->charges[0].verdict.limit, 1);
+    begin(NULL);
+    tenants_free(tenants);
+    ck_assert_int_eq(ask(0, "/planned", 200, 0), SIMULATION_ALLOWED);
+    ck_assert_int_eq(ask(0, "/planned", 200, 0), SIMULATION_DENIED);
+}
+END_TEST
+
 START_TEST(what_is_refused_before_limits_has_its_status)
 {
     ck_assert_int_eq(ask(0, "/none", 200, 0), SIMULATION_REFUSED);
@@ -193,6 +219,7 @@ int main(void)
     tcase_add_test(all, a_limit_that_is_left_out_is_not_judged);
     tcase_add_test(all, a_prefix_that_cannot_be_stripped_is_refused_and_charged_nothing);
     tcase_add_test(all, a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key);
+    tcase_add_test(all, a_tenant_has_its_plan_until_its_end_by_the_clock_that_is_told);
     tcase_add_test(all, what_is_refused_before_limits_has_its_status);
     tcase_add_test(all, a_request_that_may_go_no_further_is_charged_and_answered_here);
     tcase_add_test(all, a_clock_that_is_told_earlier_stands_still);
