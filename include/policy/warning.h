@@ -48,7 +48,8 @@
     X(TRUSTS_ALL, "trusts-all", "trusted_proxies that contain every address")                      \
     X(MISSING_PROXIES, "missing-proxies", "client.ip on a public address without trusted_proxies") \
     X(DEFAULT_BODY, "default-body", "a public route that takes bodies as large as the default")    \
-    X(FAILS_OPEN, "fails-open", "a limit of refused logins that lets all pass without Redis")      \
+    X(FAILS_OPEN, "fails-open",                                                                    \
+      "a limit of refused logins, or with a ban, that lets all pass without Redis")                \
     X(REFUNDS_LEAVING, "refunds-leaving", "a limit that a client avoids by leaving early")         \
     X(CLIENT_CHOSEN_STATUS, "client-chosen-status",                                                \
       "a limit that a client avoids by a status that it chooses")                                  \

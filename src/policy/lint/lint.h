@@ -103,6 +103,10 @@ unsigned lint_key_ipv6_bits(const struct key *key);
 bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
                       const struct key *shared);
 
+/* The refusal that @rule counts as a guess of a password: charge_on has it, or the rule gives back
+ * 200 and charges it. 0: the rule is no limit on guesses. */
+unsigned lint_counted_guess(const struct limit_rule *rule);
+
 /* A subset of the requests of a match: one method, and clients in one prefix. */
 struct cover_part {
     struct span method;                  /* empty: any */

@@ -148,9 +148,7 @@ void lint_chosen_statuses(struct lint *lint, const struct limit_rule *rule,
 
 /* --- limits on guesses --- */
 
-/* The refusal that @rule counts as a guess of a password: charge_on has it, or the rule gives back
- * 200 and charges it. 0: the rule is no limit on guesses. */
-static unsigned counted_guess(const struct limit_rule *rule)
+unsigned lint_counted_guess(const struct limit_rule *rule)
 {
     const bool is_limit = rule->charge_on.is_said || answer_set_has(&rule->refund_on, 200);
     return is_limit && is_charged(rule, 401) ? 401 : is_limit && is_charged(rule, 403) ? 403 : 0;
@@ -183,7 +181,7 @@ static bool may_meet_passwords(const struct policy *policy, const struct limit_r
 void lint_missed_guesses(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec)
 {
-    const unsigned counted = counted_guess(rule);
+    const unsigned counted = lint_counted_guess(rule);
     const unsigned missed = missed_guess(rule);
     if (counted != 0 && missed != 0 && !rule->limits[0].shadow &&
         may_meet_passwords(lint->policy, rule)) {

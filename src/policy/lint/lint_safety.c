@@ -95,11 +95,12 @@ void lint_default_body(struct lint *lint)
 
 /* --- on_failure: allow --- */
 
-/* Whether @rule counts refused logins: guesses of a password or a token. */
-static bool counts_refused_logins(const struct limit_rule *rule)
+/* What tells that @rule is against guesses or abuse, in words; NULL: nothing does. A limit on
+ * guesses that counts every attempt looks like any other. */
+static const char *purpose_of(const struct limit_rule *rule)
 {
-    return rule->charge_on.is_said &&
-           (answer_set_has(&rule->charge_on, 401) || answer_set_has(&rule->charge_on, 403));
+    const bool bans = rule->ban.after > 0 && !rule->ban.shadow;
+    return lint_counted_guess(rule) != 0 ? "counts refused logins" : bans ? "bans clients" : NULL;
 }
 
 void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
@@ -108,12 +109,13 @@ void lint_fails_open(struct lint *lint, const struct limit_rule *rule,
     const struct node *own = node_find(spec->position.node, SPAN("on_failure"));
     const struct node *node =
         own != NULL ? own : node_find(lint->spec->store.position.node, SPAN("on_failure"));
-    if (lint->policy->store.kind == STORE_REDIS && counts_refused_logins(rule) && node != NULL &&
+    const char *purpose = purpose_of(rule);
+    if (lint->policy->store.kind == STORE_REDIS && purpose != NULL && node != NULL &&
         !rule->limits[0].shadow && rule->limits[0].on_failure == ON_FAILURE_ALLOW) {
         node_warn(lint->diags, node, WARNING_FAILS_OPEN,
-                  "limit \"%.*s\" counts refused logins, and lets every attempt pass while "
-                  "Redis is away: write on_failure: local or deny",
-                  SPAN_ARGS(rule->name));
+                  "limit \"%.*s\" %s, and lets every attempt pass while Redis is away: write "
+                  "on_failure: local or deny",
+                  SPAN_ARGS(rule->name), purpose);
     }
 }
 

@@ -375,6 +375,22 @@ static const struct {
      "limits: {l: {key: client.ip, rate: 1/s, charge_on: 401, on_failure: deny},\n"
      "         m: {key: client.ip, rate: 1/m}}\n"
      "routes: [{limits: [l, m], upstream: u}]\n"},
+#define ALLOWING(limit)                                                                            \
+    "store: {redis: redis://127.0.0.1, on_failure: allow}\n"                                       \
+    "limits: {l: {key: client.ip, rate: 20/10m, " limit                                            \
+    "}}\nroutes: [{limits: [l], upstream: u}]\n"
+    {"fails-open", 1, ALLOWING("algorithm: sliding_window, refund_on: [200]")},
+    {"fails-open", 1, ALLOWING("refund_on: [2xx, 3xx, 401]")}, /* 403 */
+    {"fails-open", 0, ALLOWING("refund_on: [200], shadow: true")},
+    {"fails-open", 0, ALLOWING("refund_on: [200, 4xx]")},
+    {"fails-open", 0, ALLOWING("refund_on: [302]")}, /* it may be no login */
+    {"fails-open", 0, ALLOWING("charge_on: 5xx")},
+    {"fails-open", 1, ALLOWING("ban: {after: 20/10m}")},
+    {"fails-open", 1, ALLOWING("refund_on: [200], ban: {after: 20/10m}")}, /* once */
+    {"fails-open", 0, ALLOWING("ban: {after: 20/10m, shadow: true}")},
+    {"fails-open", 0, ALLOWING("ban: {after: 20/10m}, shadow: true")},
+    {"fails-open", 0, ALLOWING("ban: {after: 20/10m}, on_failure: local")},
+#undef ALLOWING
 
     {"client-chosen-route", 1,
      "limits: {l: {key: client.ip, rate: 1/s}}\n"
