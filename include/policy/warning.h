@@ -36,6 +36,7 @@
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(BUCKET_QUOTA, "bucket-quota",                                                                \
       "a bucket that passes twice its rate in the first hour or day")                              \
+    X(STALLED_BUCKET, "stalled-bucket", "a bucket that requests given back keep from refilling")   \
     X(CLIENT_CHOSEN_KEY, "client-chosen-key", "a route limited only by what clients choose")       \
     X(CLIENT_CHOSEN_ROUTE, "client-chosen-route", "a route past limits, by a header of clients")   \
     X(SHARED_KEY, "shared-key", "a limit that one client can use up for all that share its key")   \

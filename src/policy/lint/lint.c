@@ -37,6 +37,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_client_chosen_routes},
         {.check = lint_left_routes},
         {.check_rule = lint_shared_denials},
+        {.check_rule = lint_stalled_buckets},
         {.check_route = lint_shared_keys},
         {.check_rule = lint_spoofable_addresses},
         {.check_rule = lint_replaced_keys},

@@ -65,6 +65,7 @@ lint_rule_check lint_bucket_quotas;
 lint_rule_check lint_lone_fingerprints;
 lint_rule_check lint_named_victims;
 lint_rule_check lint_shared_denials;
+lint_rule_check lint_stalled_buckets;
 lint_rule_check lint_spoofable_addresses;
 lint_rule_check lint_replaced_keys;
 lint_rule_check lint_unreachable_plans;

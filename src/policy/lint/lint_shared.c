@@ -1,5 +1,5 @@
 /* Finds limits by keys that clients share, of which one client can take everything without being
- * stopped by a limit of its own. */
+ * stopped by a limit of its own, and buckets by such keys that do not refill. */
 
 #include "limit/limit.h"
 #include "policy/key.h"
@@ -16,6 +16,60 @@ void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
                   SPAN_ARGS(rule->name));
     }
 }
+
+/* --- buckets that do not refill --- */
+
+/* Whether clients share @key without doubt: a path or a position may be of one client. */
+static bool is_of_many_clients(const struct key *key)
+{
+    return key_has_only_shared(key) && !key_reads(key, KEY_FROM_PATH) &&
+           !key_reads(key, KEY_FROM_POSITION);
+}
+
+/* Whether @rule gives back what most requests take: the charge of a 200, or all but errors. */
+static bool gives_back_most(const struct limit_rule *rule)
+{
+    if (answer_set_has(&rule->refund_on, 200)) {
+        return true;
+    }
+    for (unsigned status = ANSWER_STATUS_MIN; status < 400; status++) {
+        if (answer_set_has(&rule->charge_on, status)) {
+            return false;
+        }
+    }
+    return rule->charge_on.is_said;
+}
+
+/* Whether some requests that @rule counts are under way for a time: a server answers them. */
+static bool takes_time(const struct policy *policy, const struct limit_rule *rule)
+{
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        if (policy->routes[i].upstream != NULL && route_has_rule(&policy->routes[i], rule)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A refund deducts the refill of the time that its request was in flight: see docs/algorithms.md,
+ * "counted requests beside refunded ones". */
+void lint_stalled_buckets(struct lint *lint, const struct limit_rule *rule,
+                          const struct spec_limit *spec)
+{
+    const struct limit *first = &rule->limits[0];
+    const struct node *algorithm = node_find(spec->position.node, SPAN("algorithm"));
+    if (first->algorithm->has_burst && !first->shadow && gives_back_most(rule) &&
+        is_of_many_clients(&rule->key) && takes_time(lint->policy, rule)) {
+        node_warn(lint->diags, algorithm != NULL ? algorithm : spec->position.name_node,
+                  WARNING_STALLED_BUCKET,
+                  "the bucket of limit \"%.*s\" hardly refills while requests are under way that "
+                  "are given back, and by a key that clients share some nearly always are; write "
+                  "algorithm: sliding_window",
+                  SPAN_ARGS(rule->name));
+    }
+}
+
+/* --- limits that one client can use up --- */
 
 static bool has_slots(const struct limit_rule *rule)
 {

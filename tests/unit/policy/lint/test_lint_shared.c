@@ -148,6 +148,37 @@ static const struct {
     {"shared-key", 0, QUEUE("refund_on: [503, server_failed]")},
 #undef QUEUE
 
+/* The refill of a bucket is lost while requests are under way that are given back. */
+#define BUCKET(key, limit)                                                                         \
+    "limits: {m: {key: client.ip, rate: 8/m}, l: {key: " key ", rate: 9/m, " limit "}}\n"          \
+    "routes: [{limits: [m, l], upstream: u}]\n"
+    {"stalled-bucket", 1, BUCKET("global", "charge_on: [5xx]")},
+    {"stalled-bucket", 1, BUCKET("route", "algorithm: leaky_bucket, charge_on: [4xx, 5xx]")},
+    {"stalled-bucket", 1, BUCKET("host", "algorithm: gcra, charge_on: server_failed")},
+    {"stalled-bucket", 1, BUCKET("client.ja4", "refund_on: [200]")},
+    {"stalled-bucket", 1, BUCKET("[route, method]", "refund_on: [2xx, 3xx]")},
+    {"stalled-bucket", 0, BUCKET("global", "algorithm: sliding_window, charge_on: [5xx]")},
+    {"stalled-bucket", 0, BUCKET("global", "algorithm: fixed_window, refund_on: [200]")},
+    {"stalled-bucket", 0, BUCKET("global", "charge_on: [5xx], shadow: true")},
+    {"stalled-bucket", 0, BUCKET("client.ip", "charge_on: [5xx]")},
+    {"stalled-bucket", 0, BUCKET("[client.ip, route]", "refund_on: [200]")},
+    {"stalled-bucket", 0, BUCKET("global", "refund_on: [404, 503]")},
+    /* What most requests of the route get may be what is charged, */
+    {"stalled-bucket", 0, BUCKET("global", "charge_on: [2xx]")},
+    {"stalled-bucket", 0, BUCKET("global", "charge_on: [201]")},
+    {"stalled-bucket", 0, BUCKET("global", "charge_on: [302, 5xx]")},
+    {"stalled-bucket", 0, BUCKET("global", "charge_on: [101]")},
+    {"stalled-bucket", 1, BUCKET("global", "charge_on: [2xx, 5xx], refund_on: [200]")},
+    /* a path may be of one client, as /users/17, */
+    {"stalled-bucket", 0, BUCKET("path", "charge_on: [5xx]")},
+    {"stalled-bucket", 0, BUCKET("[route, path.2]", "charge_on: [5xx]")},
+    {"stalled-bucket", 0, BUCKET("geohash(query.lat query.lon 9)", "charge_on: [5xx]")},
+    /* and an answer of the route's own takes no time. */
+    {"stalled-bucket", 0,
+     "limits: {l: {key: global, rate: 9/m, charge_on: [5xx]}}\n"
+     "routes: [{limits: [l], respond: {status: 204}}]\n"},
+#undef BUCKET
+
     /* Claims, and certificates. */
     {"shared-key", 0,
      JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
