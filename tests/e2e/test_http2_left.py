@@ -450,6 +450,33 @@ def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     assert len(server.requests) == 11
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_who_ends_a_connection_by_a_body_in_small_pieces_has_no_others_tried_again(start, server, connect, leaves):
+    """As Tomcat does for two of a byte."""
+    proxy = start(policy(server, more="", limit="algorithm: fixed_window, rate: 6/day, refund_on: 502"))
+    client, other = connect(proxy), connect(proxy)
+    streams = [work(server, client, LEAVER)[0] for _ in range(5)]
+    of_other, _ = work(server, other, OTHER)
+    await_age()
+    pieces = []
+    server.on_data = lambda peer, frame: pieces.append(peer)
+    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER))
+    for n in (1, 2):
+        client.data(upload, b"x")
+        until(lambda: len(pieces) == n, "the piece to come")
+    if leaves:
+        request = server.wait_for(7)
+        client.reset(upload)
+        until(lambda: request.reset, "the server to be told")
+    end_with(pieces[0], "ENHANCE_YOUR_CALM")
+    again = server.wait_for(8)
+    again.peer.answer(again.stream)
+    assert other.answer(of_other).status == 200
+    assert [client.answer(stream).status for stream in streams] == [502] * 5
+    assert client.ask(more=of(LEAVER)).status == 429, "all six are charged"
+    assert len(server.requests) == 8
+
+
 @pytest.mark.parametrize("n_clients", [1, 2])
 def test_whose_requests_time_out_before_a_connection_ends_gets_one_of_its_own(start, server, connect, n_clients):
     """Where the policy has no max_streams, the server is told of all."""

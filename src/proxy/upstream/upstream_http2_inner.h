@@ -46,8 +46,8 @@ struct upstream_stream {
     struct http2_stream stream;
     struct address client;
     bool is_one_client;
-    /* Monotonic: when its head, its trailers or a small piece was handed over last; 0: not yet. */
-    uint64_t risky_us;
+    uint64_t risky_us;  /* when its head, trailers or a small piece was sent last; 0: not yet */
+    bool is_risky_body; /* it was not only the head */
     /* Monotonic: since when the server cannot send the rest of the answer, because the client does
      * not take what has come; 0: it is not so. */
     uint64_t held_since_us;
@@ -83,6 +83,7 @@ struct upstream_leaver {
     struct address client;
     uint64_t left_us; /* monotonic: when, of the last; 0: there is none */
     uint32_t n;
+    bool is_risky_body; /* of one of them: as in struct upstream_stream */
 };
 
 struct upstream_http2 {

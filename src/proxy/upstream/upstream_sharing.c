@@ -246,15 +246,17 @@ static struct upstream_leaver *place_of(struct upstream_leaver *leavers,
     return oldest;
 }
 
-/* One more stream of @client is reset. */
-static void note_leaver(struct upstream_leaver *leavers, const struct address *client)
+/* @stream is reset. */
+static void note_leaver(struct upstream_leaver *leavers, const struct upstream_stream *stream)
 {
+    const struct address *client = &stream->client;
     struct upstream_leaver *leaver = place_of(leavers, client);
     if (leaver->left_us == 0 || !address_equals(&leaver->client, client)) {
         *leaver = (struct upstream_leaver){.client = *client};
     }
     leaver->left_us = clock_monotonic_us();
     leaver->n++;
+    leaver->is_risky_body = leaver->is_risky_body || stream->is_risky_body;
 }
 
 /* Whether the server, which works on, is told of one more stream that is reset. */
@@ -289,7 +291,7 @@ static bool note_left(struct upstream_stream *stream)
         return false;
     }
     if (is_reset) {
-        note_leaver(is_given_up ? http2->given_up : http2->leavers, &stream->client);
+        note_leaver(is_given_up ? http2->given_up : http2->leavers, stream);
         http2->n_resets++;
     }
     return true;
@@ -381,14 +383,19 @@ static bool has_many_given_up(const struct upstream_http2 *http2,
            leaver->n * RESETS_PER_GIVEN_UP >= http2->n_resets;
 }
 
-/* Whether @client has just left several streams of @http2, so that it may have had it ended. One
- * that it leaves is no sign of that, as browsers leave some. */
-static bool has_ended(const struct upstream_http2 *http2, const struct address *client)
+static bool is_old(const struct upstream_stream *stream)
+{
+    return clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
+}
+
+/* One stream that a client leaves is no sign that it was too many, as browsers leave some. */
+static bool has_left_many(const struct upstream_http2 *http2, const struct address *client)
 {
     for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
         const struct upstream_leaver *left = &http2->leavers[i];
         const struct upstream_leaver *given_up = &http2->given_up[i];
-        if ((has_just_left(left) && left->n > 1 && address_equals(&left->client, client)) ||
+        if ((has_just_left(left) && (left->n > 1 || left->is_risky_body) &&
+             address_equals(&left->client, client)) ||
             (has_many_given_up(http2, given_up) && address_equals(&given_up->client, client))) {
             return true;
         }
@@ -396,15 +403,33 @@ static bool has_ended(const struct upstream_http2 *http2, const struct address *
     return false;
 }
 
+/* Whether @client has just sent a small piece of a body, or trailers. */
+static bool has_sent_risky_body(const struct upstream_http2 *http2, const struct address *client)
+{
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        if (stream->is_risky_body && !is_old(stream) && address_equals(&stream->client, client)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it is likelier that @client had @http2 ended than anybody else: it did what others seldom
+ * do, and not only began a request. */
+static bool has_ended(const struct upstream_http2 *http2, const struct address *client)
+{
+    return has_left_many(http2, client) || has_sent_risky_body(http2, client);
+}
+
 /* The server has ended the connection with @goaway, and what it was sent last may be the reason:
  * remember whose that was. A connection may end by itself, so without a word of the server only
- * those are suspect that were not alone on it. Of a client that was, or that has left others, all
+ * those are suspect that were not alone on it. Of a client that was, or that did more than ask, all
  * requests have ended by its own doing: what is old is no excuse, since a younger request of the
  * same client may be the reason. */
 static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream,
                     enum http2_goaway goaway, bool is_alone)
 {
-    const bool is_old = clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
     stream->upstream.is_orderly_end = goaway == HTTP2_GOAWAY_FINE;
     if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
         return;
@@ -412,8 +437,8 @@ static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream
     stream->upstream.is_own_end = stream->is_one_client &&
                                   (is_alone || has_ended(http2, &stream->client)) &&
                                   !http2_stream_is_unprocessed(&stream->stream);
-    stream->upstream.is_old = is_old;
-    if (is_old || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
+    stream->upstream.is_old = is_old(stream);
+    if (is_old(stream) || (goaway == HTTP2_GOAWAY_NONE && is_alone)) {
         return;
     }
     stream->loss = goaway == HTTP2_GOAWAY_REFUSAL && is_alone ? LOSS_REFUSED : LOSS_SUSPECT;

@@ -161,6 +161,7 @@ static bool send_next(struct upstream_stream *stream)
             const struct http2_fields trailers = {user->trailers, user->n_trailers};
             if (is_last ? trailers.n > 0 : piece.len < UPSTREAM_SMALL_PIECE_MAX) {
                 stream->risky_us = clock_monotonic_us();
+                stream->is_risky_body = true;
             }
             http2_stream_send(&stream->stream, piece, is_last,
                               is_last && trailers.n > 0 ? &trailers : NULL);
