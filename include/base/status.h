@@ -18,6 +18,7 @@
     X(REFUSED, "refused by the store")                                                             \
     X(CROWDED, "too many decisions of this client")                                                \
     X(IN_USE, "already in use")                                                                    \
+    X(NO_PORT, "no local port is left")                                                            \
     X(IO, "input or output failed")
 
 enum status {

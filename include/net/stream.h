@@ -95,7 +95,8 @@ MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int f
                                  const struct stream_handler *handler, void *owner);
 
 /* Start to connect to @sockaddr: on_drained reports the end, stream_connect_status() the result.
- * STATUS_UNREACHABLE: failed at once, with errno; STATUS_FULL: no descriptor; STATUS_NO_MEMORY. */
+ * STATUS_UNREACHABLE: failed at once, with errno. What this side lacks: STATUS_FULL, a descriptor;
+ * STATUS_NO_PORT, a port, or an address of that family; STATUS_NO_MEMORY. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,
@@ -107,7 +108,6 @@ MUST_USE enum status stream_connect_status(struct stream *stream);
 
 /* Make stream_close() reset the connection instead of closing it in order. */
 void stream_reset_on_close(struct stream *stream);
-
 /* Close the socket. No-op on a closed stream, or one that is all zero with fd -1. */
 void stream_close(struct stream *stream);
 

@@ -231,6 +231,20 @@ enum status stream_open(struct stream *stream, struct loop *loop, int fd,
     return check_watched(stream);
 }
 
+/* What a connect that failed with @error says: what is lacking here says nothing of the peer. */
+static enum status status_of_connect(int error)
+{
+    switch (error) {
+    case ENOMEM:
+    case ENOBUFS:
+        return STATUS_NO_MEMORY;
+    case EADDRNOTAVAIL:
+        return STATUS_NO_PORT;
+    default:
+        return STATUS_UNREACHABLE;
+    }
+}
+
 enum status stream_connect(struct stream *stream, struct loop *loop,
                            const struct sockaddr *sockaddr, size_t sockaddr_bytes,
                            const struct stream_handler *handler, void *owner)
@@ -252,7 +266,7 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
         const int error = errno;
         stream_close(stream);
         errno = error;
-        return STATUS_UNREACHABLE;
+        return status_of_connect(error);
     }
     stream->is_unwatched = event_add(event_in(&stream->write_event), NULL) != 0;
     return check_watched(stream);

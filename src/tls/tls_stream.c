@@ -540,6 +540,9 @@ static void tls_close(struct stream *stream)
     /* An answer that is cut must not look complete, and a close in mid write is no orderly one. */
     if (!stream->is_reset && !stream->is_broken && stream->n_kept == 0) {
         send_close_notify(session);
+    } else if (stream->is_reset && session->phase == SESSION_OPEN && !session->is_lost) {
+        /* Nothing is wrong with the session, which OpenSSL would not resume without this. */
+        SSL_set_shutdown(session->ssl, SSL_get_shutdown(session->ssl) | SSL_SENT_SHUTDOWN);
     }
     if (tls_session_is_held(session) && !stream->is_reset) {
         end_hold(session);

@@ -29,6 +29,8 @@ def late_body(method, status, framing, seen):
         peer.sock.settimeout(2)
         try:
             seen.append(peer.sock.recv(65536))
+        except ConnectionResetError:
+            seen.append(b"")
         except TimeoutError:
             seen.append(None)
         if seen[-1]:

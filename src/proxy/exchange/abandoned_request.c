@@ -31,10 +31,11 @@
  * kept until timeout.response, without a connection.
  *
  * A client may have as many as there are free places when its next one comes, of
- * ABANDONED_REQUESTS_MAX in a worker: so no client takes the last one. Without a place the
- * connection is closed at once, that cost is charged, and the slots expire with their leases, so
- * that clients gain nothing by making abandoned requests; behind a whole answer the slots are
- * released with it, since its client has done nothing wrong. */
+ * ABANDONED_REQUESTS_MAX in a worker: so no client takes the last one. Without a place, or for a
+ * request that is cut where too many connections were closed in order, the connection is closed at
+ * once, that cost is charged, and the slots expire with their leases, so that clients gain nothing
+ * by making abandoned requests; behind a whole answer the slots are released with it, since its
+ * client has done nothing wrong. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -488,8 +489,8 @@ static bool take_upstream(struct abandoned_request *abandoned, const struct exch
     abandoned->is_cut = exchange_is_request_cut(exchange) || is_head_cut;
     abandoned->is_conditional =
         request_has_condition(&exchange->request, exchange->evaluation.route);
-    if (abandoned->is_cut && upstream->stream_ops == NULL) {
-        stream_shutdown(&upstream->stream); /* the server waits for no more of it */
+    if (abandoned->is_cut && upstream->stream_ops == NULL && !upstream_end_request(upstream)) {
+        return false;
     }
     if (!upstream_hand_over(upstream, &abandoned->user)) {
         return false;

@@ -4,13 +4,14 @@
  * request may have to wait for one of them.
  *
  * Failures: if a server cannot be reached, any request goes to the next address or server, since
- * nothing was sent (502 when none is left, 504 on timeout); so it does if TLS with a server fails,
- * and never to the same one without TLS. If a connection dies before the first byte of the answer,
- * the request goes to the next server, provided that it has no body and is idempotent or was not
- * written yet; or that a server of HTTP/2 says that it did nothing for it, and what was sent of its
- * body is kept. A reused connection that dies says nothing about its server, which closed it while
- * the request was on its way: the next connection is then a new one, and the same server may be
- * asked again when no other is left. */
+ * nothing was sent (502 when none is left, 504 on timeout); so it does without a port of the proxy,
+ * which is no failure of a server (503), and if TLS with a server fails, but never to the same one
+ * without TLS. If a connection dies before the first byte of the answer, the request goes to the
+ * next server, provided that it has no body and is idempotent or was not written yet; or that a
+ * server of HTTP/2 says that it did nothing for it, and what was sent of its body is kept. A reused
+ * connection that dies says nothing about its server, which closed it while the request was on its
+ * way: the next connection is then a new one, and the same server may be asked again when no other
+ * is left. */
 
 #include "base/clock.h"
 #include "policy/key.h"
@@ -35,6 +36,7 @@ static const char INSECURE_IN_TIME[] =
     "the TLS handshake with the upstream was not complete in time";
 static const char WITHOUT_DESCRIPTOR[] =
     "no file descriptor is left for a connection to the upstream";
+static const char WITHOUT_PORT[] = "no local port is left for a connection to the upstream";
 static const char LOST[] = "the upstream closed the connection before its answer was complete";
 static const char REFUSED[] = "the upstream ended the request for what it says";
 static const char GIVEN_UP[] = "the upstream closed the connection while the client was slow";
@@ -158,7 +160,8 @@ static enum status try_server(struct exchange *exchange)
     return status;
 }
 
-/* exchange->server could not be reached at one of its addresses. */
+/* exchange->server could not be reached at one of its addresses; or the proxy has no port for it,
+ * with OUTCOME_INCONCLUSIVE. */
 static void note_unreachable(struct exchange *exchange, enum upstream_outcome outcome)
 {
     upstream_name_on_failure(exchange->server);
@@ -203,8 +206,9 @@ static bool may_go_on(struct exchange *exchange, enum status tried)
     if (tried == STATUS_OK) {
         return false;
     }
-    if (tried == STATUS_UNREACHABLE) {
-        note_unreachable(exchange, OUTCOME_UNREACHABLE);
+    if (tried == STATUS_UNREACHABLE || tried == STATUS_NO_PORT) {
+        note_unreachable(exchange,
+                         tried == STATUS_NO_PORT ? OUTCOME_INCONCLUSIVE : OUTCOME_UNREACHABLE);
         return true;
     }
     if (tried == STATUS_IN_USE) { /* its last slot was taken meanwhile */
@@ -240,7 +244,19 @@ static void try_next(struct exchange *exchange, uint64_t now_us, uint16_t status
         if (tried == STATUS_UNREACHABLE) {
             status = 502;
             fault = UNREACHABLE;
+        } else if (tried == STATUS_NO_PORT) {
+            status = 503;
+            fault = WITHOUT_PORT;
         }
+    }
+}
+
+/* The attempt at exchange->server failed with @tried. */
+static void go_on(struct exchange *exchange, enum status tried, uint64_t now_us)
+{
+    const bool lacks_port = tried == STATUS_NO_PORT;
+    if (may_go_on(exchange, tried)) {
+        try_next(exchange, now_us, lacks_port ? 503 : 502, lacks_port ? WITHOUT_PORT : UNREACHABLE);
     }
 }
 
@@ -292,8 +308,8 @@ static void on_grant(struct upstream_waiter *waiter)
                                                         &exchange->upstream, &is_ready);
     if (status == STATUS_OK) {
         go_down(exchange, is_ready, exchange->connect_started_us);
-    } else if (may_go_on(exchange, status)) {
-        try_next(exchange, exchange->connect_started_us, 502, UNREACHABLE);
+    } else {
+        go_on(exchange, status, exchange->connect_started_us);
     }
 }
 
@@ -319,8 +335,7 @@ void exchange_on_connected(struct upstream_user *user, enum status status)
         return;
     }
     drop(exchange);
-    note_unreachable(exchange, OUTCOME_UNREACHABLE);
-    try_next(exchange, clock_monotonic_us(), 502, UNREACHABLE);
+    go_on(exchange, status, clock_monotonic_us());
 }
 
 void exchange_on_moved(struct upstream_user *user, struct upstream *upstream)

@@ -376,13 +376,27 @@ static enum upstream_outcome outcome_of_status(uint16_t status)
     return answer_is_gateway_error(status) ? OUTCOME_BAD_GATEWAY : OUTCOME_SERVED;
 }
 
+/* Whether the server, which has answered, has read all of the request: of a body it may read the
+ * rest behind its answer, but for that of a HEAD, which means nothing. */
+static bool is_read(const struct exchange *exchange)
+{
+    return exchange->is_request_sent &&
+           (exchange->request.body == BODY_NONE || exchange_is_head_request(exchange));
+}
+
 /* The handler of a request that holds slots may go on behind an answer to HEAD or to a condition,
  * or an error. */
 static void leave_handler(struct exchange *exchange)
 {
-    if (exchange->upstream != NULL && abandoned_request_take(exchange)) {
+    if (exchange->upstream == NULL) {
+        return;
+    }
+    exchange->upstream->is_over = is_read(exchange);
+    if (abandoned_request_take(exchange)) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         exchange->upstream = NULL;
+    } else {
+        exchange->upstream->is_over = false; /* it may carry another request */
     }
 }
 
@@ -397,9 +411,9 @@ void exchange_complete(struct exchange *exchange, uint64_t now_us)
     if (exchange->upstream != NULL) {
         exchange_note_outcome(exchange, outcome_of_status(exchange->out.status));
         /* A server that was offered a switch may read no more requests there: Node does not. */
-        if (exchange->is_request_sent && !exchange->is_upgrade_offered) {
-            upstream_release(exchange->upstream, now_us);
-        } else {
+        if (!exchange->is_request_sent || exchange->is_upgrade_offered ||
+            !upstream_release(exchange->upstream, now_us)) {
+            exchange->upstream->is_over = is_read(exchange);
             upstream_close(exchange->upstream);
         }
         exchange->upstream = NULL;

@@ -6,7 +6,7 @@
  * of the answer is read and discarded. By HTTP/2 the connection closes after the status.
  *
  * Failures: no connection, no answer in time, or another status is a failed check. A check that the
- * proxy cannot make (no descriptor, no address yet) does not count. */
+ * proxy cannot make (no descriptor, no port, no address yet) does not count. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -282,7 +282,10 @@ static void start(struct health_check *check)
         upstream_name_on_failure(check->server);
         fail(check, "a check cannot reach it");
     } else {
-        rest(check); /* no descriptor or no memory: this says nothing about the server */
+        if (status == STATUS_NO_PORT) {
+            upstream_name_on_failure(check->server); /* there may be one to another address */
+        }
+        rest(check); /* no descriptor, port or memory: this says nothing about the server */
     }
 }
 

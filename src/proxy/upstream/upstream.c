@@ -48,6 +48,40 @@ void upstream_leave_user(struct upstream *upstream)
     upstream->user = NULL;
 }
 
+/* Whether closing the connection would have its port wait in TIME_WAIT. */
+static bool takes_port(const struct upstream *upstream)
+{
+    const struct stream *stream = &upstream->stream;
+    return stream->fd >= 0 && !stream->connecting && !upstream->is_switched &&
+           upstream->http2 == NULL && !upstream->has_ended &&
+           upstream->server->endpoint->unix_path.len == 0;
+}
+
+/* A reset takes from the server what it has not read. There is nothing of that where it has
+ * answered, so none is needed; else it has what has come, and then the end. */
+static void choose_end(struct upstream *upstream)
+{
+    if (!takes_port(upstream)) {
+        return;
+    }
+    if (upstream->is_over ||
+        (!stream_has_peer_ended(&upstream->stream) &&
+         !server_process_may_close(upstream->server->process, clock_monotonic_us()))) {
+        stream_reset_on_close(&upstream->stream);
+    }
+}
+
+bool upstream_end_request(struct upstream *upstream)
+{
+    if (takes_port(upstream) &&
+        !server_process_may_close(upstream->server->process, clock_monotonic_us())) {
+        return false;
+    }
+    upstream->has_ended = true;
+    stream_shutdown(&upstream->stream);
+    return true;
+}
+
 void upstream_close(struct upstream *upstream)
 {
     if (UNLIKELY(upstream->stream_ops != NULL)) {
@@ -63,6 +97,7 @@ void upstream_close(struct upstream *upstream)
     upstream->phase = UPSTREAM_CLOSED;
     upstream->server->n_connections--;
     counter_down(&upstream_server_meters(upstream->server)->connections);
+    choose_end(upstream);
     stream_close(&upstream->stream);
     upstream_descriptors_give(env_of(upstream)->upstream_descriptors);
     inbox_close(&upstream->inbox);
@@ -622,11 +657,10 @@ void upstream_close_outdated(struct upstream_server *server)
     }
 }
 
-void upstream_release(struct upstream *upstream, uint64_t now_us)
+bool upstream_release(struct upstream *upstream, uint64_t now_us)
 {
     if (UNLIKELY(upstream->stream_ops != NULL)) {
-        upstream->stream_ops->close(upstream);
-        return;
+        return false;
     }
     const struct head *response = upstream->user->response;
     upstream->is_doubtful = is_bodyless(upstream);
@@ -638,12 +672,12 @@ void upstream_release(struct upstream *upstream, uint64_t now_us)
                           !stream_is_broken(&upstream->stream);
     if (!is_clean || env_of(upstream)->is_draining || upstream->server->group->is_retired ||
         !upstream_is_current(upstream) || !inbox_end_message(&upstream->inbox)) {
-        upstream_close(upstream);
-        return;
+        return false;
     }
     upstream_leave_user(upstream);
     stream_want_read(&upstream->stream, true);
     upstream_enter_idle(upstream, now_us);
+    return true;
 }
 
 bool upstream_is_at_work(const struct upstream *upstream)

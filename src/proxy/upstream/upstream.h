@@ -70,6 +70,9 @@ struct upstream {
     bool is_orderly_end;    /* then: with its connection, which the server ended without an error */
     bool is_old;            /* then: the server has had time to act on the request */
     bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
+    bool is_over;           /* the server has read its request, and sent the answer whole */
+    bool is_switched;       /* it carries a tunnel */
+    bool has_ended;         /* this side was ended by upstream_end_request() */
     struct head_parser parser;
     struct loop_task death;
 };
@@ -82,8 +85,8 @@ enum upstream_use {
 };
 
 /* Get a connection to @server for @user. An idle one is ready at once (*is_ready is true); a new
- * one calls on_connected() later. STATUS_UNREACHABLE, STATUS_FULL (no descriptor),
- * STATUS_NO_MEMORY; STATUS_IN_USE: the server has its max_connections. */
+ * one calls on_connected() later. Errors of stream_connect(); STATUS_IN_USE: the server has its
+ * max_connections. */
 MUST_USE enum status upstream_acquire(struct upstream_server *server, struct upstream_user *user,
                                       enum upstream_use use, struct upstream **upstream,
                                       bool *is_ready);
@@ -146,8 +149,8 @@ static inline bool upstream_owes_head(const struct upstream *upstream)
  * ends. The connection may be gone when this returns. */
 void upstream_pump(struct upstream *upstream);
 /* The request is over and the response was read to its end: keep the connection for another request
- * if both sides allow it. Otherwise close it. */
-void upstream_release(struct upstream *upstream, uint64_t now_us);
+ * if both sides allow it. False: close it. */
+MUST_USE bool upstream_release(struct upstream *upstream, uint64_t now_us);
 
 /* Whether the server has a part of the request, and owes a part of the answer; or worked on it when
  * its client ended the connection. */
@@ -161,7 +164,11 @@ bool upstream_may_go_on(const struct upstream *upstream);
 /* What comes from now on is no answer. By HTTP/1.1 it is one body, which ends with the connection;
  * by HTTP/2 it goes on. */
 void upstream_read_to_close(struct upstream *upstream);
-/* The request is over, or the idle connection is not wanted: close it. */
+/* The rest of the request does not come: end this side of a connection by HTTP/1.1, so that the
+ * server waits for no more. False: see server_process_may_close(). */
+MUST_USE bool upstream_end_request(struct upstream *upstream);
+/* The request is over, or the idle connection is not wanted: close it. A connection that is_over is
+ * reset, so that it takes no port, and any where too many were closed in order. */
 void upstream_close(struct upstream *upstream);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_H */

@@ -138,10 +138,14 @@ static enum status connect_to(struct upstream_server *server, struct upstream *u
 
 static enum status connect_with_room(struct upstream_server *server, struct upstream *upstream)
 {
-    const enum status status = connect_to(server, upstream);
-    return status == STATUS_FULL && upstream_groups_close_one_idle(server->group->env)
-               ? connect_to(server, upstream)
-               : status;
+    enum status status = connect_to(server, upstream);
+    if (status == STATUS_FULL && upstream_groups_close_one_idle(server->group->env)) {
+        status = connect_to(server, upstream);
+    }
+    if (status != STATUS_OK && status != STATUS_UNREACHABLE) {
+        upstream_name_report_lack(server, status);
+    }
+    return status;
 }
 
 /* Take over the connection in @grant. */

@@ -15,6 +15,7 @@ static struct server_process *new_server(void)
     atomic_init(&server->n_requests, 0);
     atomic_init(&server->n_connections, 0);
     atomic_init(&server->n_users, 1);
+    atomic_init(&server->closings, 0);
     return server;
 }
 
@@ -50,6 +51,25 @@ bool server_process_take_place(struct server_process *server, unsigned max)
         }
     }
     return false;
+}
+
+bool server_process_may_close(struct server_process *server, uint64_t now_us)
+{
+    const uint64_t now_s = now_us / 1000000;
+    uint64_t before = atomic_load(&server->closings);
+    uint64_t next;
+    do {
+        const uint64_t began_s = before >> 32;
+        const uint64_t n = before & UINT32_MAX;
+        if (n == 0 || now_s >= began_s + SERVER_CLOSINGS_PERIOD_S) {
+            next = now_s << 32 | 1;
+        } else if (n < SERVER_CLOSINGS_MAX) {
+            next = before + 1;
+        } else {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&server->closings, &before, next));
+    return true;
 }
 
 /* --- queues --- */

@@ -20,7 +20,11 @@
 #include "proxy/upstream/server_health.h"
 #include "proxy/upstream/upstream_clients.h"
 
-enum { CACHE_LINE_BYTES = 64 };
+enum {
+    CACHE_LINE_BYTES = 64,
+    SERVER_CLOSINGS_MAX = 2048, /* within about SERVER_CLOSINGS_PERIOD_S */
+    SERVER_CLOSINGS_PERIOD_S = 60,
+};
 
 /* One server. */
 struct server_process {
@@ -28,6 +32,9 @@ struct server_process {
     _Alignas(CACHE_LINE_BYTES) atomic_uint n_requests; /* under way; for BALANCE_LEAST_REQUESTS */
     atomic_uint n_connections; /* slots in use; counted only with max_connections */
     atomic_uint n_users;       /* number of struct upstream_process that use it */
+    /* For server_process_may_close(): the second at which a period began, and 32 bits of how many
+     * were closed in it. */
+    atomic_uint_least64_t closings;
 };
 
 /* The requests that wait for a slot: see upstream_queue.h. */
@@ -72,5 +79,10 @@ void upstream_process_leave(struct upstream_process *upstream);
 
 /* Take one of the @max connection slots of @server. False: none is free. */
 MUST_USE bool server_process_take_place(struct server_process *server, unsigned max);
+
+/* Count a connection to @server that is to be closed in order at @now_us (monotonic), before the
+ * server closes it: its local port is taken for a minute (TIME_WAIT), and a client may cause any
+ * number of these. False: there were SERVER_CLOSINGS_MAX in this period, so it is to be reset. */
+MUST_USE bool server_process_may_close(struct server_process *server, uint64_t now_us);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_PROCESS_H */

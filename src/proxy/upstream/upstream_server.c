@@ -138,6 +138,18 @@ void upstream_name_report_insecure(struct upstream_server *server, const char *r
     }
 }
 
+void upstream_name_report_lack(struct upstream_server *server, enum status status)
+{
+    uint64_t n_held;
+    if (log_gate_pass(&server->group->lack_gate, clock_monotonic_us(), &n_held)) {
+        log_warn("proxy.upstream", "no connection can be made",
+                 "upstream=%.*s server=%.*s err=\"%s\" times_before=%llu",
+                 SPAN_ARGS(server->group->spec->name), SPAN_ARGS(server->endpoint->text),
+                 status == STATUS_FULL ? "no file descriptor is left" : status_text(status),
+                 (unsigned long long)n_held);
+    }
+}
+
 void upstream_name_on_failure(struct upstream_server *server)
 {
     if (server->n_addresses > 0) {

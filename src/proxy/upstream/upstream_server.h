@@ -81,6 +81,7 @@ struct upstream_group {
     bool is_plain; /* one server, not is_limited: nothing to choose or to wait for */
     struct tls_client_context *tls; /* a reference, if a server is_https; else NULL */
     struct log_gate tls_gate;       /* of failed handshakes */
+    struct log_gate lack_gate;      /* of what the proxy lacks */
     struct list node;               /* in the queue of `process`, if is_limited */
     struct list grants; /* struct upstream_waiter of this worker; under the queue's lock */
     struct loop_task grants_task; /* takes the grants */
@@ -142,6 +143,10 @@ MUST_USE enum status upstream_name_secure(struct upstream_server *server, struct
 
 /* Log why the handshake with @server failed, once a second at most. */
 void upstream_name_report_insecure(struct upstream_server *server, const char *reason);
+
+/* Log, once a second at most, that the proxy cannot make a connection to @server: what it lacks is
+ * told by @status of stream_connect(). */
+void upstream_name_report_lack(struct upstream_server *server, enum status status);
 
 /* A connection to @server failed: use its next address, and resolve its name again soon. */
 void upstream_name_on_failure(struct upstream_server *server);

@@ -1,0 +1,188 @@
+"""The proxy's own ports to a server: closing connections takes few of them, and a lack of them is not the server's."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from harness import program
+from harness.certificates import Authority
+from harness.secure_upstream import policy as secure_policy, starter
+from harness.upstream import OK
+from harness.wait import until
+
+N = 50  # requests, each of which ends its connection
+CLOSINGS_MAX = 2048  # in order, within a minute
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
+TIME_WAIT = "06"  # in /proc/net/tcp
+
+
+def n_in_time_wait(port):
+    """Ports of clients of that one which wait: those of who closed first."""
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        lines = [line.split() for line in file.readlines()[1:]]
+    return sum(line[3] == TIME_WAIT and line[2].endswith(f":{port:04X}") for line in lines)
+
+
+def policy(upstream, more="", route="", top=""):
+    return (f"workers: 1\n{top}upstreams: {{api: {{servers: '{upstream.url}'{more}}}}}\n"
+            f"routes: [{{upstream: api{route}}}]\n")
+
+
+def reads_on(data):
+    """Send an answer, and wait for the other side to close."""
+    def behave(peer, _request):
+        peer.send(data)
+        peer.hang()
+
+    return behave
+
+
+def await_ends(upstream, n):
+    """The proxy has closed all of the n connections."""
+    until(lambda: upstream.n_connections == n and not upstream.open_peers(), "all connections to be closed")
+
+
+@pytest.mark.parametrize("method, fields, route, data", [
+    ("HEAD", [], "", HEAD),
+    ("HEAD", [], "", b"HTTP/1.1 200 OK\r\nX-No: length\r\n\r\n"),
+    ("GET", [], "", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n"),
+    ("GET", [], "", b"HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n"),
+    ("GET", [], "", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"),
+    ("GET", [], "", b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
+    ("GET", [("Connection", "Upgrade"), ("Upgrade", "websocket")], ", upgrade: websocket", OK),
+])
+def test_a_connection_that_is_not_kept_behind_its_answer_takes_no_port(start, start_upstream, method, fields, route,
+                                                                       data):
+    upstream = start_upstream(reads_on(data))
+    proxy = start(policy(upstream, route=route))
+    with proxy.connect() as client:
+        for _ in range(N):
+            assert client.ask(method, fields=fields).status in (200, 204, 304)
+    await_ends(upstream, N)
+    assert n_in_time_wait(upstream.port) == 0
+
+
+def test_a_head_that_holds_a_slot_takes_no_port_where_the_server_keeps_it_open(start, start_upstream):
+    upstream = start_upstream(reads_on(HEAD))
+    proxy = start(policy(upstream, ", timeout: {response: 200ms}", ", limits: [slots]",
+                         "limits: {slots: {key: client.ip, algorithm: concurrency, rate: 100}}\n"))
+    with proxy.connect() as client:
+        for _ in range(N):
+            assert client.ask("HEAD").status == 200
+    await_ends(upstream, N)
+    assert n_in_time_wait(upstream.port) == 0
+
+
+def test_tls_sessions_are_resumed_behind_connections_that_were_reset(start, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    authority.sign("server", "IP:127.0.0.1")
+    with starter(authority) as start_secure:
+        upstream = start_secure(reads_on(HEAD))
+        proxy = start(secure_policy(upstream.url, authority) + "workers: 1\n")
+        with proxy.connect() as client:
+            for _ in range(N):
+                assert client.ask("HEAD").status == 200
+        await_ends(upstream, N)
+        assert n_in_time_wait(upstream.port) == 0
+        assert [resumed for _, resumed, _ in upstream.handshakes] == [False] + [True] * (N - 1)
+
+
+@pytest.mark.takes(6)
+def test_exchanges_that_are_given_up_take_few_ports(start, start_upstream):
+    """A server may be told of them in order: what has come there can be read. But one client can cause any number."""
+    ends = []
+
+    def behave(peer, _request):
+        peer.send(b"HTTP/1.1 200 OK\r\nX-Bad: \1\r\n\r\n")
+        try:
+            ends.append(peer.sock.recv(1))
+        except ConnectionResetError:
+            ends.append(None)
+        peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(upstream))
+    with proxy.connect() as client:
+        for _ in range(CLOSINGS_MAX + N):
+            assert client.ask().status == 502
+    until(lambda: len(ends) == CLOSINGS_MAX + N, "all connections to be closed")
+    assert ends.count(b"") == CLOSINGS_MAX and ends.count(None) == N
+    assert n_in_time_wait(upstream.port) <= CLOSINGS_MAX
+
+
+# Runs in namespaces of its own, where the proxy has two ports: a server that is slow for /slow and has them taken,
+# and requests on unix sockets. Prints the answers, and what the proxy said of them.
+FEW_PORTS = """
+import http.client, http.server, json, pathlib, socket, subprocess, sys, threading, time
+released = threading.Event()
+
+class Server(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/slow":
+            released.wait(60)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 9000), Server)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+
+def begin(path):
+    client = http.client.HTTPConnection("localhost", timeout=60)
+    client.sock = socket.socket(socket.AF_UNIX)
+    client.sock.connect(sys.argv[3])
+    client.request("GET", path)
+    return client
+
+def finish(client):
+    answer = client.getresponse()
+    return answer.status, answer.read().decode()
+
+process = subprocess.Popen([sys.argv[1], "run", sys.argv[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+while not pathlib.Path(sys.argv[3]).exists():
+    time.sleep(0.01)
+pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40001")
+slow = [begin("/slow") for _ in range(2)]
+while b" 40000 " not in (ports := subprocess.run(["ss", "-tnH"], capture_output=True).stdout.replace(
+        b":", b" ")) or b" 40001 " not in ports:
+    time.sleep(0.01)
+lacking = [finish(begin("/")) for _ in range(8)]
+released.set()
+whole = [finish(client) for client in slow]
+after = finish(begin("/"))
+process.terminate()
+out, err = process.communicate(timeout=60)
+print(json.dumps({"lacking": lacking, "whole": whole, "after": after, "out": out.decode(), "err": err.decode()}))
+"""
+
+
+def in_namespaces(script, *arguments):
+    return subprocess.run(["unshare", "--user", "--map-root-user", "--net", "sh", "-ec", script, "sh", *arguments],
+                          capture_output=True, text=True, timeout=120, check=False, env=program.environment())
+
+
+def test_a_lack_of_ports_is_no_failure_of_the_server(tmp_path):
+    network = "ip link set lo up; echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range; ss -tnH"
+    if shutil.which("unshare") is None or in_namespaces(network).returncode != 0:
+        pytest.skip("no namespaces here")
+    policy_file, path = tmp_path / "policy.yaml", tmp_path / "socket"
+    policy_file.write_text(f"workers: 1\nlisten: 'unix:{path}'\n"
+                           "upstreams: {api: {servers: 'http://127.0.0.1:9000', eject: {failures: 1, for: 1m}}}\n"
+                           "routes: [{upstream: api}]\n")
+    done = in_namespaces('ip link set lo up; exec "$@"', sys.executable, "-c", FEW_PORTS, program.PROGRAM, policy_file,
+                         path)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert [status for status, _ in seen["lacking"]] == [503] * 8
+    assert all("no local port is left" in body for _, body in seen["lacking"])
+    assert [status for status, _ in seen["whole"]] == [200, 200] and seen["after"][0] == 200
+    assert seen["out"].count('fault="no local port is left for a connection to the upstream"') == 8
+    assert "server is down" not in seen["err"]
+    lines = [line for line in seen["err"].splitlines() if "no connection can be made" in line]
+    assert lines and "level=warn mod=proxy.upstream" in lines[0] and "server=http://127.0.0.1:9000" in lines[0]

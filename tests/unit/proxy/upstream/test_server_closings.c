@@ -1,0 +1,88 @@
+#include "proxy/upstream/upstream_process.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    SECOND_US = 1000 * 1000,
+    PERIOD_US = SERVER_CLOSINGS_PERIOD_S * SECOND_US,
+    THREADS = 4,
+};
+
+static struct server_process server;
+
+static void begin(void)
+{
+    atomic_init(&server.closings, 0);
+}
+
+static unsigned n_closed(uint64_t now_us, unsigned n_wanted)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < n_wanted; i++) {
+        n += server_process_may_close(&server, now_us);
+    }
+    return n;
+}
+
+START_TEST(so_many_are_closed_in_order_and_no_more)
+{
+    const uint64_t begins[] = {0, 1, (uint64_t)PERIOD_US * 1000, (uint64_t)UINT32_MAX * SECOND_US};
+    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        begin();
+        ck_assert_uint_eq(n_closed(begins[i], SERVER_CLOSINGS_MAX + 2), SERVER_CLOSINGS_MAX);
+        ck_assert(!server_process_may_close(&server, begins[i] + PERIOD_US - SECOND_US));
+    }
+}
+END_TEST
+
+START_TEST(a_new_period_has_all_again)
+{
+    ck_assert(server_process_may_close(&server, SECOND_US));
+    const uint64_t last_us = PERIOD_US; /* of this period, a second before its end */
+    ck_assert_uint_eq(n_closed(last_us, SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX - 1);
+    ck_assert_uint_eq(n_closed(last_us + SECOND_US, 2 * SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX);
+    ck_assert_uint_eq(n_closed(last_us + PERIOD_US, 2), 0);
+    ck_assert_uint_eq(n_closed(last_us + SECOND_US + PERIOD_US, 2), 2);
+}
+END_TEST
+
+static void *close_all(void *n)
+{
+    *(unsigned *)n = n_closed(SECOND_US, SERVER_CLOSINGS_MAX);
+    return NULL;
+}
+
+START_TEST(threads_share_them)
+{
+    pthread_t threads[THREADS];
+    unsigned n[THREADS];
+    unsigned sum = 0;
+    for (size_t i = 0; i < THREADS; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, close_all, &n[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        sum += n[i];
+    }
+    ck_assert_uint_eq(sum, SERVER_CLOSINGS_MAX);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proxy/upstream/server_closings");
+    TCase *closings = tcase_create("closings");
+    tcase_add_checked_fixture(closings, begin, NULL);
+    tcase_add_test(closings, so_many_are_closed_in_order_and_no_more);
+    tcase_add_test(closings, a_new_period_has_all_again);
+    tcase_add_test(closings, threads_share_them);
+    suite_add_tcase(suite, closings);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
