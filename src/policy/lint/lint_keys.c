@@ -354,13 +354,15 @@ static bool is_narrow(const struct limit_rule *rule)
     return lint_key_ipv6_bits(&rule->key) > CLIENT_IPV6_BITS;
 }
 
-/* Whether a limit of @route bounds what all addresses of a customer have of @narrow. */
+/* Whether a limit of @route bounds what all addresses of a customer have of @narrow. Slots that all
+ * share are what these take from others. */
 static bool is_bounded_wider(const struct route *route, const struct limit_rule *narrow)
 {
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *rule = route->rules[i];
         if (!rule->limits[0].shadow && lint_is_firm_key(rule, route, NULL) && !is_narrow(rule) &&
-            bounds_all(rule, narrow)) {
+            bounds_all(rule, narrow) &&
+            !(rule->limits[0].algorithm->has_slots && key_has_only_shared(&rule->key))) {
             return true;
         }
     }

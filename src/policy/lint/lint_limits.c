@@ -80,7 +80,8 @@ static bool is_idle_beside(const struct lint *lint, const struct limit_rule *rul
                            const struct limit *strict)
 {
     const bool gives_back = beside->charge_on.is_said || beside->refund_on.is_said;
-    if (loose == strict || strict->shadow || gives_back || loose->charge_denied ||
+    const bool has_own_ban = rule != beside && rule->ban.after > 0 && rule->charge_on.is_said;
+    if (loose == strict || strict->shadow || gives_back || loose->charge_denied || has_own_ban ||
         has_plans_between(beside, rule) || !judges_as_much(beside, rule) ||
         !is_as_sure(lint->policy, strict, loose) || !bounds_never_binds(loose, strict)) {
         return false;

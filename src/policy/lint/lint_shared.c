@@ -123,15 +123,12 @@ static bool may_give_back(const struct limit_rule *beside, const struct limit_ru
            gives_back_counted(refunded, &shared->charge_on);
 }
 
-/* Whether @beside, a rule of the same route, stops whom it counts before @shared is used up. */
-static bool stops_before(const struct limit_rule *beside, const struct limit_rule *shared)
+/* Whether @limits, the rates of @beside or of one of its plans, stop a client before @shared is
+ * used up. */
+static bool rates_stop_before(const struct limit_rule *beside, const struct limit *limits,
+                              const struct limit_rule *shared)
 {
-    if (beside->limits[0].shadow || key_has_only_shared(&beside->key) ||
-        (has_slots(beside) && !has_slots(shared)) ||
-        (!has_slots(shared) && may_give_back(beside, shared))) {
-        return false;
-    }
-    const bool is_smaller = limit_capacity(&beside->limits[0]) < limit_capacity(&shared->limits[0]);
+    const bool is_smaller = limit_capacity(&limits[0]) < limit_capacity(&shared->limits[0]);
     if (has_slots(shared)) {
         return has_slots(beside) && is_smaller;
     }
@@ -140,7 +137,7 @@ static bool stops_before(const struct limit_rule *beside, const struct limit_rul
     }
     for (size_t i = 0; i < beside->n_limits; i++) {
         for (size_t j = 0; j < shared->n_limits; j++) {
-            if (!bounds_never_binds(&beside->limits[i], &shared->limits[j])) {
+            if (!bounds_never_binds(&limits[i], &shared->limits[j])) {
                 return true;
             }
         }
@@ -148,23 +145,68 @@ static bool stops_before(const struct limit_rule *beside, const struct limit_rul
     return false;
 }
 
-/* Whether a client is stopped before it has all of @shared. *evaded: a limit that would do so if
- * clients did not choose what it counts by, or NULL. */
-static bool is_bounded(const struct route *route, const struct limit_rule *shared,
-                       const struct limit_rule **evaded)
+/* Whether @beside, a rule of the same route, stops whom it counts before @shared is used up: at
+ * least those without a plan. */
+static bool stops_before(const struct limit_rule *beside, const struct limit_rule *shared)
 {
-    *evaded = NULL;
+    return !beside->limits[0].shadow && !key_has_only_shared(&beside->key) &&
+           (has_slots(shared) || (!has_slots(beside) && !may_give_back(beside, shared))) &&
+           rates_stop_before(beside, beside->limits, shared);
+}
+
+/* The plan of @beside whose clients it does not stop before that, or NULL. */
+static const struct limit_plan *unstopped_plan(const struct limit_rule *beside,
+                                               const struct limit_rule *shared)
+{
+    for (size_t i = 0; i < beside->n_plans; i++) {
+        const struct limit *limits = beside->plans[i].limits;
+        if (limits == NULL || !rates_stop_before(beside, limits, shared)) {
+            return &beside->plans[i];
+        }
+    }
+    return NULL;
+}
+
+/* A limit that would stop a client before it has all of another one, and why it does not. */
+struct evasion {
+    const struct limit_rule *rule; /* NULL: there is none */
+    const struct limit_plan *plan; /* it does not stop those of this plan; NULL: clients choose what
+                                      it counts by */
+};
+
+/* Whether a client is stopped before it has all of @shared. */
+static bool is_bounded(const struct route *route, const struct limit_rule *shared,
+                       struct evasion *evasion)
+{
+    *evasion = (struct evasion){.rule = NULL};
     for (size_t i = 0; i < route->n_rules; i++) {
         const struct limit_rule *beside = route->rules[i];
         if (!stops_before(beside, shared)) {
             continue;
         }
-        if (lint_is_firm_key(beside, route, &shared->key)) {
+        const struct limit_plan *plan = unstopped_plan(beside, shared);
+        const bool is_firm = lint_is_firm_key(beside, route, &shared->key);
+        if (is_firm && plan == NULL) {
             return true;
         }
-        *evaded = *evaded != NULL ? *evaded : beside;
+        if (evasion->rule == NULL || is_firm) {
+            *evasion = (struct evasion){beside, is_firm ? plan : NULL};
+        }
     }
     return false;
+}
+
+static void add_evasion(const struct evasion *evasion, struct text *text)
+{
+    if (evasion->rule == NULL) {
+        return;
+    }
+    text_add_format(text, ", and limit \"%.*s\" does not stop ", SPAN_ARGS(evasion->rule->name));
+    if (evasion->plan != NULL) {
+        text_add_format(text, "those of its plan \"%.*s\"", SPAN_ARGS(evasion->plan->name));
+    } else {
+        text_add(text, SPAN("it, since clients choose what it counts by"));
+    }
 }
 
 /* What one client can do to a limit, in words before and behind its name. */
@@ -192,21 +234,21 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
 {
     for (size_t i = 0; i < route->n_rules && route->upstream != NULL; i++) {
         const struct limit_rule *rule = route->rules[i];
-        const struct limit_rule *evaded;
+        struct evasion evasion;
         if (rule->limits[0].shadow ||
             !(has_slots(rule) || is_shaping(rule) || rule->charge_on.is_said) ||
-            !key_has_only_shared(&rule->key) || is_bounded(route, rule, &evaded)) {
+            !key_has_only_shared(&rule->key) || is_bounded(route, rule, &evasion)) {
             continue;
         }
         const struct harm harm = harm_of(rule);
-        const struct span evaded_name = evaded != NULL ? evaded->name : SPAN("");
-        node_warn(
-            lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
-            "route \"%.*s\": %s \"%.*s\"%s%s%.*s%s; put a %slimit by client.ip beside it, "
-            "with a lower rate",
-            SPAN_ARGS(lint_name_of_route(lint, route->index)), harm.before, SPAN_ARGS(rule->name),
-            harm.behind, evaded != NULL ? ", and limit \"" : "", SPAN_ARGS(evaded_name),
-            evaded != NULL ? "\" does not stop it, since clients choose what it counts by" : "",
-            has_slots(rule) ? "concurrency " : "");
+        char buffer[256];
+        struct text evaded = text_of(buffer, sizeof(buffer));
+        add_evasion(&evasion, &evaded);
+        node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
+                  "route \"%.*s\": %s \"%.*s\"%s%.*s; put a %slimit by client.ip beside it, with a "
+                  "lower rate",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)), harm.before,
+                  SPAN_ARGS(rule->name), harm.behind, SPAN_ARGS(text_span(&evaded)),
+                  has_slots(rule) ? "concurrency " : "");
     }
 }

@@ -176,6 +176,10 @@ static const struct {
      "limits: {l: {key: client.ip, rate: [1/s, 99999/day],\n"
      "             plans: {trial: [1/s, 9/day]}, plan: tenant}}\n"
      "routes: [{limits: [l], upstream: u}]\n"},
+    {"never-binding", 0, /* it bans for answers */
+     "limits: {a: {key: client.ip, rate: 1/s},\n"
+     "  b: {key: client.ip, rate: 2/s, charge_on: [400, 401], ban: {after: 9/hour, for: 1h}}}\n"
+     "routes: [{limits: [a, b], upstream: u}]\n"},
     {"never-binding", 0, /* another key */
      "limits: {a: {key: client.ip/48, rate: 1/s}, b: {key: client.ip, rate: 2/s}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
@@ -282,6 +286,11 @@ static const struct {
      "limits: {a: {key: client.ip, rate: 1/s}, b: {key: client.ip/48, algorithm: concurrency, "
      "rate: 9}}\n"
      "routes: [{limits: [a, b], upstream: u}]\n"},
+    {"narrow-prefix", 1, /* many networks of one customer take all slots */
+     "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 4}, n: {key: client.ip/48, rate: "
+     "99/s}, s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [m, n, s], upstream: u}]\n"},
     {"narrow-prefix", 1, /* nor does what counts some answers alone */
      "listen: \"[::]:0\"\nupstreams: {u: {servers: http://127.0.0.1:1}}\n"
      "limits: {a: {key: client.ip, rate: 1/s}, b: {key: global, rate: 9/s, charge_on: 401}}\n"

@@ -208,6 +208,19 @@ static const struct {
     {"client-chosen-key", 1, /* slots do not bound how much a client asks */
      "limits: {k: {key: header.x-k, rate: 9/s}, s: {key: client.ip, algorithm: concurrency, "
      "rate: 9}}\nroutes: [{limits: [k, s], upstream: u}]\n"},
+    {"shared-key", 1, /* those with a plan take all */
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 4, plans: {gold: 30}, plan: "
+     "tenant}, s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [m, s], upstream: u}]\n"},
+    {"shared-key", 0,
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 4, plans: {gold: 19}, plan: "
+     "tenant}, s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [m, s], upstream: u}]\n"},
+    {"shared-key", 0, /* another limit stops them */
+     "limits: {m: {key: client.ip, algorithm: concurrency, rate: 4, plans: {gold: none}, plan: "
+     "tenant}, n: {key: client.ip/48, algorithm: concurrency, rate: 9},\n"
+     "  s: {key: global, algorithm: concurrency, rate: 20}}\n"
+     "routes: [{limits: [m, n, s], upstream: u}]\n"},
     {"client-chosen-key", 1, /* nor a rate how much runs at once */
      "limits: {k: {key: header.x-k, algorithm: concurrency, rate: 9}, s: {key: client.ip, rate: "
      "9/s}}\nroutes: [{limits: [k, s], upstream: u}]\n"},
@@ -266,6 +279,15 @@ static const struct {
      "with "
      "requests that it ends while they are held, and limit \"l\" does not stop it, since "
      "clients choose what it counts by; put a limit by client.ip beside it, with a lower rate\n"},
+    {"shared-key",
+     "limits: {l: {key: client.ip, algorithm: concurrency, rate: 4, plans: {vip: none}, plan: "
+     "tenant},\n  q: {key: global, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{name: a, limits: [l, q], upstream: u}]\n",
+     "route \"a\": one client can take all slots of limit \"q\", whose key clients share, and "
+     "limit "
+     "\"l\" does not stop those of its plan \"vip\"; put a concurrency limit by client.ip beside "
+     "it, "
+     "with a lower rate\n"},
     {"client-chosen-key",
      "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: global, algorithm: concurrency, rate: "
      "9}}\n"
