@@ -5,18 +5,41 @@
 #include "policy/pattern.h"
 #include "policy/policy.h"
 
-enum { FOREST_NODES = 3 };
+enum {
+    FOREST_NODES = 3,
+    LENGTH_MAX = 63,              /* that a node tells apart */
+    START_BYTES_MAX = LENGTH_MAX, /* of the start of a segment; longer ones are cut */
+};
 
 static const uint64_t GOLDEN = 0x9e3779b97f4a7c15; /* spreads the indices of nodes in the hash */
 
 /* --- edges --- */
 
-/* The entry of the edge from @from by @text, or the empty entry for it. */
-static struct route_edge *find_edge(const struct route_index *index, uint32_t from,
-                                    struct span text)
+/* FNV-1a, by which each start of a text is hashed on the way to the whole. It needs no secret:
+ * clients only look up. */
+static const uint64_t HASH_START = 0xcbf29ce484222325;
+static const uint64_t HASH_PRIME = 0x100000001b3;
+
+static uint64_t hash_add(uint64_t hash, char c)
 {
-    const uint64_t hash = hash_table(&index->hash_key, text).low + from * GOLDEN;
-    uint32_t position = (uint32_t)(hash ^ hash >> 32) & index->edge_mask;
+    return (hash ^ (unsigned char)c) * HASH_PRIME;
+}
+
+static uint64_t hash_text(struct span text)
+{
+    uint64_t hash = HASH_START;
+    for (size_t i = 0; i < text.len; i++) {
+        hash = hash_add(hash, text.data[i]);
+    }
+    return hash;
+}
+
+/* The entry of the edge from @from by @text, whose hash is @hash, or the empty entry for it. */
+static struct route_edge *find_edge(const struct route_index *index, uint32_t from,
+                                    struct span text, uint64_t hash)
+{
+    const uint64_t place = (hash ^ from) * GOLDEN;
+    uint32_t position = (uint32_t)(place >> 32) & index->edge_mask;
     while (
         index->edges[position].to != ROUTE_NONE &&
         (index->edges[position].from != from || !span_equals(index->edges[position].text, text))) {
@@ -25,10 +48,74 @@ static struct route_edge *find_edge(const struct route_index *index, uint32_t fr
     return &index->edges[position];
 }
 
-/* ROUTE_NONE: there is no edge. */
-static uint32_t follow(const struct route_index *index, uint32_t from, struct span text)
+static uint64_t length_bit(size_t len)
 {
-    return index->nodes[from].has_literals ? find_edge(index, from, text)->to : ROUTE_NONE;
+    return (uint64_t)1 << (len < LENGTH_MAX ? len : LENGTH_MAX);
+}
+
+static NEVER_INLINE uint32_t look_up(const struct route_index *index, uint32_t from,
+                                     struct span text)
+{
+    return find_edge(index, from, text, hash_text(text))->to;
+}
+
+/* Whether there may be an edge from @from by a text of @len bytes. */
+static ALWAYS_INLINE bool has_length(const struct route_index *index, uint32_t from, size_t len)
+{
+    const uint64_t lengths = index->nodes[from].lengths;
+    return lengths != 0 && (lengths & length_bit(len)) != 0;
+}
+
+/* ROUTE_NONE: there is no edge. */
+static ALWAYS_INLINE uint32_t follow(const struct route_index *index, uint32_t from,
+                                     struct span text)
+{
+    return has_length(index, from, text.len) ? look_up(index, from, text) : ROUTE_NONE;
+}
+
+static struct span cut_start(struct span text)
+{
+    return span_of(text.data, text.len < START_BYTES_MAX ? text.len : START_BYTES_MAX);
+}
+
+/* The nodes after those `a*b` at one node whose `a` a segment starts with. */
+struct starts {
+    const struct route_index *index;
+    uint32_t from;
+    struct span text;
+    size_t len;    /* of the latest one that was looked up */
+    uint64_t hash; /* of it */
+    char buffer[START_BYTES_MAX];
+};
+
+static void starts_init(struct starts *starts, const struct route_index *index, uint32_t from,
+                        struct span text, bool ignore_case)
+{
+    starts->index = index;
+    starts->from = from;
+    starts->text = cut_start(text);
+    starts->len = 0;
+    starts->hash = HASH_START;
+    if (ignore_case) {
+        path_lower(starts->text, starts->buffer);
+        starts->text.data = starts->buffer;
+    }
+}
+
+/* The shortest first; ROUTE_NONE: that was the last one. */
+static uint32_t starts_next(struct starts *starts)
+{
+    const struct route_index *index = starts->index;
+    const uint64_t lengths = index->nodes[starts->from].lengths;
+    uint32_t to = ROUTE_NONE;
+    while (to == ROUTE_NONE && starts->len < starts->text.len && lengths >> starts->len > 1) {
+        starts->hash = hash_add(starts->hash, starts->text.data[starts->len++]);
+        if ((lengths >> starts->len & 1) != 0) {
+            const struct span start = span_of(starts->text.data, starts->len);
+            to = find_edge(index, starts->from, start, starts->hash)->to;
+        }
+    }
+    return to;
 }
 
 /* --- building --- */
@@ -38,6 +125,7 @@ static uint32_t add_node(struct route_index *index)
     index->nodes[index->n_nodes] = (struct route_node){
         .least = ROUTE_NONE,
         .any = ROUTE_NONE,
+        .starts = ROUTE_NONE,
         .here = ROUTE_NONE,
         .rest = ROUTE_NONE,
     };
@@ -46,21 +134,41 @@ static uint32_t add_node(struct route_index *index)
 
 static uint32_t add_edge(struct route_index *index, uint32_t from, struct span text)
 {
-    struct route_edge *edge = find_edge(index, from, text);
+    struct route_edge *edge = find_edge(index, from, text, hash_text(text));
     if (edge->to == ROUTE_NONE) {
         *edge = (struct route_edge){.from = from, .to = add_node(index), .text = text};
-        index->nodes[from].has_literals = true;
+        index->nodes[from].lengths |= length_bit(text.len);
     }
     return edge->to;
 }
 
-static uint32_t add_any(struct route_index *index, uint32_t from)
+/* @child is a member of a node. */
+static uint32_t add_child(struct route_index *index, uint32_t *child)
 {
-    if (index->nodes[from].any == ROUTE_NONE) {
-        const uint32_t any = add_node(index);
-        index->nodes[from].any = any;
+    if (*child == ROUTE_NONE) {
+        *child = add_node(index);
     }
-    return index->nodes[from].any;
+    return *child;
+}
+
+static bool has_start(const struct pattern_segment *segment)
+{
+    return segment->kind == SEGMENT_PART && segment->text.len > 0;
+}
+
+/* The node after @segment, for entry @number. */
+static uint32_t add_segment(struct route_index *index, uint32_t from,
+                            const struct pattern_segment *segment, uint32_t number)
+{
+    if (segment->kind == SEGMENT_LITERAL) {
+        return add_edge(index, from, segment->text);
+    }
+    if (!has_start(segment)) {
+        return add_child(index, &index->nodes[from].any);
+    }
+    const uint32_t starts = add_child(index, &index->nodes[from].starts);
+    index->nodes[starts].least = number;
+    return add_edge(index, starts, cut_start(segment->text));
 }
 
 static uint32_t add_root(struct route_index *index, const struct route_forest *forest,
@@ -90,8 +198,7 @@ static void add_entry(struct route_index *index, uint32_t number, bool ignore_ca
             takes_rest = true;
             break;
         }
-        node = segment->kind == SEGMENT_LITERAL ? add_edge(index, node, segment->text)
-                                                : add_any(index, node);
+        node = add_segment(index, node, segment, number);
         index->nodes[node].least = number;
     }
     uint32_t *first = takes_rest ? &index->nodes[node].rest : &index->nodes[node].here;
@@ -128,6 +235,16 @@ static uint32_t edge_places(size_t n_nodes)
     return places;
 }
 
+/* At most so many for each host. */
+static size_t count_nodes(const struct pattern *path)
+{
+    size_t n_nodes = path->n_segments;
+    for (size_t i = 0; i < path->n_segments; i++) {
+        n_nodes += has_start(&path->segments[i]);
+    }
+    return n_nodes;
+}
+
 static enum status allocate(struct route_index *index, struct arena *arena,
                             const struct route *routes, size_t n_routes)
 {
@@ -139,7 +256,7 @@ static enum status allocate(struct route_index *index, struct arena *arena,
         n_entries += route_index_count(match);
         n_nodes += n_hosts;
         for (size_t j = 0; j < match->n_paths; j++) {
-            n_nodes += n_hosts * match->paths[j].n_segments;
+            n_nodes += n_hosts * count_nodes(&match->paths[j]);
         }
     }
     const uint32_t n_places = edge_places(n_nodes);
@@ -159,7 +276,7 @@ static enum status allocate(struct route_index *index, struct arena *arena,
 enum status route_index_build(struct route_index *index, struct arena *arena,
                               const struct route *routes, size_t n_routes)
 {
-    *index = (struct route_index){.hash_key = hash_key_new()};
+    *index = (struct route_index){.n_forests = 1};
     const enum status status = allocate(index, arena, routes, n_routes);
     if (status != STATUS_OK) {
         return status;
@@ -172,7 +289,6 @@ enum status route_index_build(struct route_index *index, struct arena *arena,
     for (size_t i = 0; i < n_routes; i++) {
         list_entries(index, &routes[i]);
     }
-    index->n_forests = 1;
     for (uint32_t i = index->n_entries; i > 0; i--) {
         const bool ignore_case = routes[index->entries[i - 1].route].match.ignore_case;
         index->n_forests = ignore_case ? 2 : index->n_forests;
@@ -206,14 +322,29 @@ static void try_list(struct search *search, uint32_t number)
 static uint32_t follow_segment(const struct search *search, uint32_t node, struct span segment)
 {
     char buffer[PATTERN_LITERAL_BYTES_MAX];
-    if (!search->ignore_case || !search->index->nodes[node].has_literals) {
+    if (!search->ignore_case) {
         return follow(search->index, node, segment);
     }
-    if (segment.len > sizeof(buffer)) {
+    if (!has_length(search->index, node, segment.len) || segment.len > sizeof(buffer)) {
         return ROUTE_NONE;
     }
     path_lower(segment, buffer);
-    return follow(search->index, node, span_of(buffer, segment.len));
+    return look_up(search->index, node, span_of(buffer, segment.len));
+}
+
+static void try_node(struct search *search, uint32_t number, size_t depth);
+
+/* Try the nodes after the starts that the segment @depth has, which are the edges of @from. */
+static NEVER_INLINE void try_starts(struct search *search, uint32_t from, size_t depth)
+{
+    struct starts starts;
+    if (search->index->nodes[from].least >= search->found) {
+        return;
+    }
+    starts_init(&starts, search->index, from, search->path->segments[depth], search->ignore_case);
+    for (uint32_t to = starts_next(&starts); to != ROUTE_NONE; to = starts_next(&starts)) {
+        try_node(search, to, depth + 1);
+    }
 }
 
 /* Try the entries of node @number, which the first @depth segments lead to, and of the nodes below
@@ -235,6 +366,9 @@ static void try_node(struct search *search, uint32_t number, size_t depth)
     const struct span segment = search->path->segments[depth];
     try_node(search, follow_segment(search, number, segment), depth + 1);
     if (segment.len > 0) {
+        if (node->starts != ROUTE_NONE) {
+            try_starts(search, node->starts, depth);
+        }
         try_node(search, node->any, depth + 1);
     }
 }
@@ -242,7 +376,7 @@ static void try_node(struct search *search, uint32_t number, size_t depth)
 /* Try each tail of @host that begins with a dot. */
 static void try_tails(struct search *search, uint32_t tails, struct span host)
 {
-    if (!search->index->nodes[tails].has_literals) {
+    if (search->index->nodes[tails].lengths == 0) {
         return;
     }
     for (size_t i = 1; i < host.len; i++) {
@@ -317,6 +451,22 @@ static uint32_t follow_literal(const struct wider_search *search, uint32_t node,
     return follow(search->index, node, span_of(buffer, text.len));
 }
 
+static void try_wider(struct wider_search *search, uint32_t number, size_t depth);
+
+/* Like try_starts(): what begins with @text is matched by the starts of that alone. */
+static void try_wider_starts(struct wider_search *search, uint32_t from, struct span text,
+                             size_t depth)
+{
+    struct starts starts;
+    if (from == ROUTE_NONE || search->index->nodes[from].least >= search->found) {
+        return;
+    }
+    starts_init(&starts, search->index, from, text, search->ignore_case);
+    for (uint32_t to = starts_next(&starts); to != ROUTE_NONE; to = starts_next(&starts)) {
+        try_wider(search, to, depth + 1);
+    }
+}
+
 /* Like try_node() for the segments of a pattern: a wildcard follows wildcards, and only a rest
  * matches any rest. */
 static void try_wider(struct wider_search *search, uint32_t number, size_t depth)
@@ -337,11 +487,15 @@ static void try_wider(struct wider_search *search, uint32_t number, size_t depth
     case SEGMENT_LITERAL:
         try_wider(search, follow_literal(search, number, segment->text), depth + 1);
         if (segment->text.len > 0) {
+            try_wider_starts(search, node->starts, segment->text, depth);
             try_wider(search, node->any, depth + 1);
         }
         break;
-    case SEGMENT_ANY:
     case SEGMENT_PART:
+        try_wider_starts(search, node->starts, segment->text, depth);
+        try_wider(search, node->any, depth + 1);
+        break;
+    case SEGMENT_ANY:
     case SEGMENT_CAPTURE:
         try_wider(search, node->any, depth + 1);
         break;

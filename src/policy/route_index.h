@@ -2,8 +2,9 @@
  * can match. The cost of a match does not grow with the number of routes, except for routes that
  * differ only in other conditions (method, fields, query, client).
  *
- * Routes with `a*b` are indexed like those with `*`: all routes with one of them in the same
- * segment are tried.
+ * Routes with `a*b` are indexed by the `a`: the first bytes of a segment are looked up, once for
+ * each length that is there. Those with `*b` are indexed like those with `*`: all routes with one
+ * of them in the same segment are tried.
  *
  * There is a tree of segments for each host in a match, for each "*.tail", and for routes without a
  * host. Routes that ignore case have separate trees. A route with several hosts or paths has an
@@ -18,7 +19,6 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/hash.h"
 #include "base/memory.h"
 #include "base/span.h"
 #include "base/status.h"
@@ -41,14 +41,15 @@ struct route_entry {
 
 /* A node of a tree; its members are indices of entries and nodes. */
 struct route_node {
-    uint32_t least;    /* lowest entry here and below */
-    uint32_t any;      /* the node after `*`, `a*b` and {name} */
-    uint32_t here;     /* first of the entries that end here */
-    uint32_t rest;     /* first of the entries that match any rest from here */
-    bool has_literals; /* there are edges from this node */
+    uint32_t least;   /* lowest entry here and below */
+    uint32_t any;     /* the node after `*`, `*b` and {name} */
+    uint32_t starts;  /* its edges are the `a` of `a*b`, and lead to the nodes after them */
+    uint32_t here;    /* first of the entries that end here */
+    uint32_t rest;    /* first of the entries that match any rest from here */
+    uint64_t lengths; /* bit N: an edge's text has N bytes; bit 63: more than 62 */
 };
 
-/* An edge from a node, for a literal or a host. */
+/* An edge from a node, for a literal, the `a` of `a*b`, or a host. */
 struct route_edge {
     uint32_t from;
     uint32_t to; /* ROUTE_NONE: the entry is empty */
@@ -67,7 +68,6 @@ struct route_index {
     uint32_t n_nodes;
     struct route_edge *edges; /* open addressing */
     uint32_t edge_mask;
-    struct hash_key hash_key;
     struct route_entry *entries; /* in the order of their routes */
     uint32_t n_entries;
     struct route_forest forests[2]; /* case-sensitive; case-insensitive */

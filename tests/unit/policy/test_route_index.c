@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "policy/lint/lint.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 
@@ -22,8 +23,8 @@ enum {
 static const char *const HOSTS[] = {"a.x", "b.a.x", "*.x", "*.a.x", "x"};
 static const char *const ASKED_HOSTS[] = {"a.x", "b.a.x", "c.b.a.x", "x", "y", "", ".x", "B.a.x"};
 static const char *const WORDS[] = {"a", "b", "aB", "%2Fa", ""};
-static const char *const ASKED_WORDS[] = {"a", "b",  "aB",  "Ab", "%2Fa", "%2FA",
-                                          "c", "ab", "acb", "cb", ""};
+static const char *const ASKED_WORDS[] = {"a",  "b",   "aB", "Ab",  "%2Fa", "%2FA", "c",
+                                          "ab", "acb", "cb", "abb", "aBB",  "aBcb", ""};
 
 static struct arena arena;
 static char first_chunk[64 * 1024];
@@ -100,7 +101,9 @@ static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
 {
     static const char *const LOWERED[] = {"a", "b", "ab", "%2Fa", ""};
     static const char *const ENDS[] = {"b", "", "ab"};
-    const size_t kind = pick(7);
+    static const char *const STARTS[] = {"a", "ab", "aB", "%2Fa", "b"};
+    static const char *const LOWERED_STARTS[] = {"a", "ab", "abb", "%2Fa", "b"};
+    const size_t kind = pick(8);
     if (kind == 0) {
         return (struct pattern_segment){.kind = SEGMENT_ANY};
     }
@@ -110,11 +113,13 @@ static struct pattern_segment pick_segment(bool ignore_case, bool is_last)
     if (kind == 2 && is_last) {
         return (struct pattern_segment){.kind = SEGMENT_REST};
     }
-    if (kind == 3) { /* one that is a star alone is SEGMENT_ANY */
+    if (kind == 3 || kind == 4) { /* one that is a star alone is SEGMENT_ANY */
         const struct span end = pick_word(ENDS, ARRAY_LEN(ENDS));
         return (struct pattern_segment){
             .kind = SEGMENT_PART,
-            .text = end.len > 0 && pick(3) == 0 ? SPAN("") : SPAN("a"),
+            .text = end.len > 0 && pick(3) == 0
+                        ? SPAN("")
+                        : pick_word(ignore_case ? LOWERED_STARTS : STARTS, ARRAY_LEN(STARTS)),
             .suffix = end,
         };
     }
@@ -208,6 +213,188 @@ START_TEST(it_finds_what_a_search_through_all_routes_finds)
 }
 END_TEST
 
+/* The first entry of a route before that of @later that covers it, by a comparison with all. */
+static uint32_t cover_all(const struct policy *policy, const struct route_entry *later)
+{
+    const struct cover_part whole = {.client = NULL};
+    const struct route_index *index = policy->route_index;
+    for (uint32_t i = 0; i < index->n_entries && index->entries[i].route < later->route; i++) {
+        if (cover_takes(policy, &index->entries[i], later, &whole)) {
+            return index->entries[i].route;
+        }
+    }
+    return ROUTE_NONE;
+}
+
+START_TEST(it_finds_what_covers_an_entry_as_a_comparison_with_all_does)
+{
+    const struct cover_part whole = {.client = NULL};
+    unsigned n_covered = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        const uint32_t n_routes = 1 + (uint32_t)pick(20);
+        struct route_index index;
+        const struct policy policy = {.routes = routes, .route_index = &index};
+        for (uint32_t i = 0; i < n_routes; i++) {
+            make_route(i);
+        }
+        ck_assert_int_eq(route_index_build(&index, &arena, routes, n_routes), STATUS_OK);
+        for (uint32_t i = 0; i < index.n_entries; i++) {
+            uint64_t steps = UINT64_MAX;
+            const struct route_entry *later = &index.entries[i];
+            const uint32_t wanted = cover_all(&policy, later);
+            const struct route *taker = cover_find_taker(&policy, later, &whole, &steps);
+            ck_assert_msg((taker != NULL ? taker->index : ROUTE_NONE) == wanted,
+                          "round %u: entry %u of route %u is covered by %u", round, i, later->route,
+                          wanted);
+            n_covered += taker != NULL;
+        }
+        arena_reset(&arena);
+    }
+    ck_assert_uint_gt(n_covered, ROUNDS);
+}
+END_TEST
+
+static struct pattern_segment part_of(struct span start, struct span end)
+{
+    return (struct pattern_segment){.kind = SEGMENT_PART, .text = start, .suffix = end};
+}
+
+static struct pattern_segment literal_of(struct span text)
+{
+    return (struct pattern_segment){.kind = SEGMENT_LITERAL, .text = text};
+}
+
+/* Route @i has one path, of these segments. */
+static void set_route(uint32_t i, bool ignore_case, const struct pattern_segment *of, size_t n)
+{
+    memcpy(segments[i][0], of, n * sizeof(*of));
+    paths[i][0] = (struct pattern){.segments = segments[i][0], .n_segments = n};
+    routes[i] = (struct route){
+        .index = i,
+        .match = {.paths = paths[i], .n_paths = 1, .ignore_case = ignore_case},
+    };
+}
+
+/* The route that "/v1/" and @name lead to; the number of tries is in *n_tries. */
+static uint32_t find_in_v1(const struct route_index *index, struct span name, unsigned *n_tries)
+{
+    struct asked asked = {.path = {.text = SPAN("/"), .n_segments = 2}};
+    asked.path.segments[0] = SPAN("v1");
+    asked.path.segments[1] = name;
+    const struct route_entry *found =
+        route_index_find(index, SPAN("any"), &asked.path, accepts, &asked);
+    *n_tries = asked.n_tries;
+    return found != NULL ? found->route : ROUTE_NONE;
+}
+
+START_TEST(starts_literals_and_stars_are_found_in_the_order_of_the_file)
+{
+    const struct pattern_segment names[] = {
+        part_of(SPAN("login"), SPAN(".php")), /* 0 */
+        literal_of(SPAN("logins")),           /* 1 */
+        part_of(SPAN("log"), SPAN("")),       /* 2 */
+        part_of(SPAN("logout"), SPAN("")),    /* 3: hidden by 2 */
+        literal_of(SPAN("logo")),             /* 4: hidden by 2 */
+        part_of(SPAN("order"), SPAN("")),     /* 5 */
+        part_of(SPAN("orders"), SPAN("")),    /* 6: hidden by 5 */
+        part_of(SPAN(""), SPAN(".json")),     /* 7 */
+        part_of(SPAN("report"), SPAN("")),    /* 8 */
+        {.kind = SEGMENT_ANY},                /* 9 */
+        part_of(SPAN("zoo"), SPAN("")),       /* 10: hidden by 9 */
+        {.kind = SEGMENT_REST},               /* 11 */
+        part_of(SPAN("a"), SPAN("")),         /* 12: hidden */
+    };
+    static const struct {
+        const char *name;
+        uint32_t route;
+    } ASKED[] = {
+        {"login.php", 0},  {"login", 2},       {"logins", 1}, {"logins.php", 0}, {"logout", 2},
+        {"logo", 2},       {"lo", 9},          {"orders", 5}, {"order", 5},      {"orde", 9},
+        {"order.json", 5}, {"report.json", 7}, {"report", 8}, {"reports", 8},    {"zoo", 9},
+        {"apple", 9},      {"", 11},           {"LOGIN", 9},
+    };
+    for (unsigned turn = 0; turn < 2; turn++) { /* in the second one without regard to case */
+        const uint32_t n_routes = ARRAY_LEN(names);
+        struct route_index index;
+        for (uint32_t i = 0; i < n_routes; i++) {
+            set_route(i, turn == 1, (struct pattern_segment[]){literal_of(SPAN("v1")), names[i]},
+                      2);
+        }
+        ck_assert_int_eq(route_index_build(&index, &arena, routes, n_routes), STATUS_OK);
+        for (size_t i = 0; i < ARRAY_LEN(ASKED); i++) {
+            unsigned n_tries;
+            const bool is_upper = strcmp(ASKED[i].name, "LOGIN") == 0;
+            const uint32_t wanted = is_upper && turn == 1 ? 2 : ASKED[i].route;
+            const uint32_t route = find_in_v1(&index, span_of_text(ASKED[i].name), &n_tries);
+            ck_assert_msg(route == wanted, "%s leads to %u, not %u", ASKED[i].name, route, wanted);
+        }
+    }
+}
+END_TEST
+
+START_TEST(long_starts_are_told_apart_by_their_first_bytes)
+{
+    static char texts[2][128];
+    struct route_index index;
+    unsigned n_tries;
+    memset(texts, 'x', sizeof(texts));
+    for (size_t len = 60; len < 80; len++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            texts[i][len - 1] = (char)('a' + i);
+            set_route(i, i == 1,
+                      (struct pattern_segment[]){literal_of(SPAN("v1")),
+                                                 part_of(span_of(texts[i], len), SPAN(""))},
+                      2);
+        }
+        ck_assert_int_eq(route_index_build(&index, &arena, routes, 2), STATUS_OK);
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct span longer = span_of(texts[i], len + 9);
+            ck_assert_uint_eq(find_in_v1(&index, longer, &n_tries), i);
+            ck_assert_uint_eq(find_in_v1(&index, span_of(texts[i], len), &n_tries), i);
+            ck_assert_uint_eq(find_in_v1(&index, span_of(texts[i], len - 1), &n_tries), ROUTE_NONE);
+            texts[i][len - 1] = 'x';
+        }
+        arena_reset(&arena);
+    }
+}
+END_TEST
+
+/* The least number that @number begins with. */
+static uint32_t first_digits(uint32_t number)
+{
+    while (number >= 10) {
+        number /= 10;
+    }
+    return number;
+}
+
+/* `/{tenant}/rN*`, for odd N with `**` behind it, where N is the number of the route. */
+START_TEST(of_ten_thousand_routes_with_a_start_it_tries_few)
+{
+    static char names[ROUTES_MAX][16];
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct route_index index;
+        for (uint32_t i = 0; i < ROUTES_MAX; i++) {
+            snprintf(names[i], sizeof(names[i]), "r%u", i);
+            const struct pattern_segment of[] = {
+                {.kind = SEGMENT_CAPTURE, .text = SPAN("tenant")},
+                part_of(span_of_text(names[i]), SPAN("")),
+                {.kind = SEGMENT_REST},
+            };
+            set_route(i, turn == 1, of, 2 + i % 2);
+        }
+        ck_assert_int_eq(route_index_build(&index, &arena, routes, ROUTES_MAX), STATUS_OK);
+        for (uint32_t i = 0; i < ROUTES_MAX; i += 99) {
+            unsigned n_tries;
+            const uint32_t route = find_in_v1(&index, span_of_text(names[i]), &n_tries);
+            ck_assert_uint_eq(route, first_digits(i));
+            ck_assert_uint_le(n_tries, 4); /* r1, r12, r123, r1234 */
+        }
+        arena_reset(&arena);
+    }
+}
+END_TEST
+
 START_TEST(of_ten_thousand_routes_it_tries_few)
 {
     static char names[ROUTES_MAX][16];
@@ -242,15 +429,16 @@ END_TEST
 
 int main(void)
 {
-    if (hash_setup() != STATUS_OK) {
-        return EXIT_FAILURE;
-    }
     Suite *suite = suite_create("policy/route_index");
     TCase *tcase = tcase_create("find");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, it_finds_what_a_search_through_all_routes_finds);
+    tcase_add_test(tcase, it_finds_what_covers_an_entry_as_a_comparison_with_all_does);
+    tcase_add_test(tcase, starts_literals_and_stars_are_found_in_the_order_of_the_file);
+    tcase_add_test(tcase, long_starts_are_told_apart_by_their_first_bytes);
     tcase_add_test(tcase, of_ten_thousand_routes_it_tries_few);
+    tcase_add_test(tcase, of_ten_thousand_routes_with_a_start_it_tries_few);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
