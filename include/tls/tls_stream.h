@@ -28,7 +28,11 @@ struct tls_client_context;
 struct tls_client_sessions;
 
 enum {
-    TLS_HANDSHAKES_PER_ITERATION = 8, /* steps of handshakes, so that other connections go on */
+    /* So that other connections go on: steps of handshakes in an iteration of the loop, and the
+     * time after which no further one begins. */
+    TLS_HANDSHAKES_PER_ITERATION = 8,
+    TLS_HANDSHAKES_US = 2000,
+    TLS_LAST_TURNS = 4, /* of so many steps one is of those that come last */
     /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
      * to renegotiate; more break the connection. */
     TLS_MESSAGES_MAX = 100,
@@ -76,11 +80,17 @@ struct tls_outcome {
     char reason[TLS_REASON_BYTES]; /* of a failure: OpenSSL's words or ours; printable */
 };
 
+/* When the cryptography of a handshake begins. */
+enum tls_turn {
+    TLS_TURN_NEXT,  /* behind those that are queued for that */
+    TLS_TURN_LAST,  /* behind all, but for one in TLS_LAST_TURNS */
+    TLS_TURN_NEVER, /* the connection is refused */
+};
+
 struct tls_handler {
-    /* The client's first message is complete, and @entry will serve it. False: the connection is
-     * refused before any cryptography. NULL: always true. */
-    bool (*on_hello)(void *owner, const struct client_hello *hello,
-                     const struct tls_server_entry *entry);
+    /* The client's first message is complete, and @entry will serve it. NULL: TLS_TURN_NEXT. */
+    enum tls_turn (*on_hello)(void *owner, const struct client_hello *hello,
+                              const struct tls_server_entry *entry);
     /* The handshake is over, and the stream's callbacks are its owner's again. After a failure the
      * owner closes the stream; after TLS_FAILURE_PLAIN_TEXT it is a plain one, which may be written
      * to, and what the peer has sent is lost. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "tls/tls_client.h"
 #include "tls/tls_context.h"
 #include "tls/tls_session.h"
@@ -171,13 +172,30 @@ static void step(struct tls_session *session)
     }
 }
 
-static void queue(struct tls_session *session)
+static void queue(struct tls_session *session, enum tls_turn turn)
 {
+    struct tls_worker *worker = session->worker;
     if (list_is_empty(&session->queued)) {
         session->phase = SESSION_QUEUED;
-        list_push_back(&session->worker->queued, &session->queued);
-        loop_at_iteration_end(session->worker->loop, &session->worker->handshakes);
+        list_push_back(turn == TLS_TURN_LAST ? &worker->queued_last : &worker->queued,
+                       &session->queued);
+        loop_at_iteration_end(worker->loop, &worker->handshakes);
     }
+}
+
+/* The session whose turn it is; NULL: none is queued. */
+static struct tls_session *take_queued(struct tls_worker *worker)
+{
+    const bool is_for_last = ++worker->n_turns % TLS_LAST_TURNS == 0;
+    struct list *first = is_for_last ? &worker->queued_last : &worker->queued;
+    struct list *second = is_for_last ? &worker->queued : &worker->queued_last;
+    struct list *from = list_is_empty(first) ? second : first;
+    if (list_is_empty(from)) {
+        return NULL;
+    }
+    struct tls_session *session = CONTAINER_OF(from->next, struct tls_session, queued);
+    list_remove(&session->queued);
+    return session;
 }
 
 /* What the client has sent behind its last message is read at once: the iteration of the loop that
@@ -195,13 +213,18 @@ static void read_behind_handshakes(struct tls_worker *worker)
 static void on_turn(struct loop_task *task)
 {
     struct tls_worker *worker = CONTAINER_OF(task, struct tls_worker, handshakes);
-    for (unsigned i = 0; i < TLS_HANDSHAKES_PER_ITERATION && !list_is_empty(&worker->queued); i++) {
-        struct tls_session *session = CONTAINER_OF(worker->queued.next, struct tls_session, queued);
-        list_remove(&session->queued);
+    const uint64_t start_us = clock_monotonic_us();
+    for (unsigned i = 0; i < TLS_HANDSHAKES_PER_ITERATION &&
+                         (i == 0 || clock_monotonic_us() - start_us < TLS_HANDSHAKES_US);
+         i++) {
+        struct tls_session *session = take_queued(worker);
+        if (session == NULL) {
+            break;
+        }
         step(session);
     }
     read_behind_handshakes(worker);
-    if (!list_is_empty(&worker->queued)) {
+    if (!list_is_empty(&worker->queued) || !list_is_empty(&worker->queued_last)) {
         loop_at_iteration_end(worker->loop, task);
     }
 }
@@ -223,8 +246,11 @@ static void on_hello(struct tls_session *session, const struct client_hello *hel
         end_handshake(session, TLS_FAILURE_NAME, "no certificate serves the name");
         return;
     }
-    if (session->tls_handler->on_hello != NULL &&
-        !session->tls_handler->on_hello(session->owner, hello, session->entry)) {
+    const enum tls_turn turn =
+        session->tls_handler->on_hello != NULL
+            ? session->tls_handler->on_hello(session->owner, hello, session->entry)
+            : TLS_TURN_NEXT;
+    if (turn == TLS_TURN_NEVER) {
         end_handshake(session, TLS_FAILURE_REFUSED, "too many handshakes");
         return;
     }
@@ -236,7 +262,7 @@ static void on_hello(struct tls_session *session, const struct client_hello *hel
         return;
     }
     SSL_set_accept_state(session->ssl);
-    queue(session);
+    queue(session, turn);
 }
 
 /* Append @n bytes to the kept ones. */
@@ -304,7 +330,8 @@ static void on_readable(void *owner)
         }
         return;
     case SESSION_HANDSHAKE:
-        queue(session); /* its turn comes in this iteration, unless many are queued */
+        /* Its turn comes in this iteration, unless many are queued. */
+        queue(session, TLS_TURN_NEXT);
         return;
     case SESSION_QUEUED:
         stream_want_read(session->stream, false);
@@ -344,6 +371,7 @@ enum status tls_worker_new(struct loop *loop, struct tls_worker **worker)
     }
     made->loop = loop;
     list_init(&made->queued);
+    list_init(&made->queued_last);
     list_init(&made->readable);
     list_init(&made->held);
     loop_task_init(&made->send_held, tls_session_on_send_held);
@@ -365,7 +393,8 @@ void tls_worker_free(struct tls_worker *worker)
     if (worker == NULL) {
         return;
     }
-    assert(list_is_empty(&worker->queued) && list_is_empty(&worker->held));
+    assert(list_is_empty(&worker->queued) && list_is_empty(&worker->queued_last) &&
+           list_is_empty(&worker->held));
     loop_task_cancel(&worker->handshakes);
     loop_task_cancel(&worker->send_held);
     pool_close(&worker->sessions);
@@ -423,6 +452,6 @@ enum status tls_connect(struct tls_worker *worker, struct stream *stream,
         undo_session(session);
         return STATUS_NO_MEMORY;
     }
-    queue(session);
+    queue(session, TLS_TURN_NEXT);
     return STATUS_OK;
 }

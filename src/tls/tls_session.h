@@ -39,7 +39,9 @@ struct tls_worker {
     size_t n_sessions_most;    /* at once, since memory was given back */
     struct pool sealed_blocks; /* ciphertext that the kernel did not take */
     struct list queued;        /* sessions whose handshake can go on */
-    struct list readable;      /* those that have ended it, and have bytes to read */
+    struct list queued_last;   /* those that begin behind them: TLS_TURN_LAST */
+    unsigned n_turns;
+    struct list readable; /* those that have ended it, and have bytes to read */
     struct loop_task handshakes;
     struct list held; /* sessions whose `unsent` waits for what their owners write */
     struct loop_task send_held;

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import select
 import signal
 import socket
 import ssl
@@ -636,6 +637,19 @@ def test_the_client_with_the_most_handshakes_gives_way(start, authority):
     while many[0].sock.recv(4096) != b"":
         pass
     assert few.sock.recv(4096) != b""
+
+
+def test_many_handshakes_of_one_client_are_behind_those_of_others(start, tmp_path):
+    """Its messages, which cost it nothing, have the proxy sign for half a second."""
+    slow = Authority(tmp_path / "rsa", kind=("rsa:3072",))
+    slow.sign("one", "DNS:one.test")
+    proxy = start(f"listen: {{address: 127.0.0.1:0, tls: {{{pair(slow, 'one')}}}}}\nworkers: 1\n" + ECHO % "ok")
+    many = [begin_handshake(proxy, slow, source="127.0.0.7") for _ in range(240)]
+    other = begin_handshake(proxy, slow, source="127.0.0.8")
+    assert other.sock.recv(1) == b"\x16"
+    n_answered = len(select.select([client.sock for client in many], [], [], 0)[0])
+    assert n_answered < 200
+    assert all(client.sock.recv(1) == b"\x16" for client in many)
 
 
 def test_renegotiation_is_refused(start, authority):

@@ -43,14 +43,14 @@ void on_drained(void *owner)
 
 static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_drained = on_drained};
 
-static bool on_hello(void *owner, const struct client_hello *hello,
-                     const struct tls_server_entry *entry)
+static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
+                              const struct tls_server_entry *entry)
 {
     ck_assert_ptr_eq(owner, &n_readable);
     ck_assert_ptr_nonnull(hello);
     ck_assert_ptr_nonnull(entry);
     n_hellos++;
-    return takes_hello;
+    return takes_hello ? TLS_TURN_NEXT : TLS_TURN_NEVER;
 }
 
 static void on_done(void *owner, const struct tls_outcome *done)

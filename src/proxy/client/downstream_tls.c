@@ -14,6 +14,7 @@
 
 enum {
     HANDSHAKES_SHARE = 4,       /* one client has at most one in so many of max.handshakes */
+    HANDSHAKES_IN_TURN = 8,     /* of a client: further ones come behind those of others */
     GIVES_WAY_US = 1000 * 1000, /* a handshake that took longer gives way to another */
     GIVES_WAY_SCAN = 64,        /* handshakes that are looked at for that */
 };
@@ -114,8 +115,8 @@ static bool make_room(struct client_env *clients, const struct client_count *cou
 }
 
 /* The first message is complete, and cryptography would begin. */
-static bool on_hello(void *owner, const struct client_hello *hello,
-                     const struct tls_server_entry *entry)
+static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
+                              const struct tls_server_entry *entry)
 {
     struct downstream *downstream = owner;
     struct client_env *clients = downstream->connection.clients;
@@ -127,16 +128,19 @@ static bool on_hello(void *owner, const struct client_hello *hello,
     (void)hello;
     (void)entry;
     if (count == NULL) {
-        return false;
+        return TLS_TURN_NEVER;
     }
     if (!take_place(clients, count, n_max, &is_own) &&
         (!make_room(clients, count, is_own) || !take_place(clients, count, n_max, &is_own))) {
         client_counts_leave(handshakes, count);
-        return false;
+        return TLS_TURN_NEVER;
     }
     downstream->handshakes = count;
     list_push_back(&clients->shaking, &downstream->shaking);
-    return true;
+    return client_count_requests(count) > HANDSHAKES_IN_TURN &&
+                   !connection_limits_is_protected(clients, client)
+               ? TLS_TURN_LAST
+               : TLS_TURN_NEXT;
 }
 
 void downstream_end_handshake(struct downstream *downstream)
