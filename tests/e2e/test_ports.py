@@ -1,19 +1,24 @@
 """The proxy's own ports to a server: closing connections takes few of them, and a lack of them is not the server's."""
 
 import json
+import queue
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from harness import program
 from harness.certificates import Authority
+from harness.message import request
 from harness.secure_upstream import policy as secure_policy, starter
 from harness.upstream import OK
 from harness.wait import until
 
 N = 50  # requests, each of which ends its connection
+N_UPGRADES = 5
 CLOSINGS_MAX = 2048  # in order, within a minute
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
 TIME_WAIT = "06"  # in /proc/net/tcp
@@ -52,7 +57,6 @@ def await_ends(upstream, n):
     ("GET", [], "", b"HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n"),
     ("GET", [], "", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"),
     ("GET", [], "", b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nok\n"),
-    ("GET", [("Connection", "Upgrade"), ("Upgrade", "websocket")], ", upgrade: websocket", OK),
 ])
 def test_a_connection_that_is_not_kept_behind_its_answer_takes_no_port(start, start_upstream, method, fields, route,
                                                                        data):
@@ -63,6 +67,50 @@ def test_a_connection_that_is_not_kept_behind_its_answer_takes_no_port(start, st
             assert client.ask(method, fields=fields).status in (200, 204, 304)
     await_ends(upstream, N)
     assert n_in_time_wait(upstream.port) == 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_server_that_is_offered_a_switch_is_never_reset(start, ends, leaves):
+    """Node has no listener of errors on such a socket, and would end."""
+    seen = queue.Queue()
+
+    def serve(sock):
+        try:
+            while b"\r\n\r\n" not in sock.recv(65536):
+                pass
+            if leaves:
+                seen.put("asked")
+            else:
+                sock.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+            if ends:
+                sock.shutdown(socket.SHUT_WR)
+            while sock.recv(65536):
+                pass
+            seen.put("end")
+        except ConnectionError as error:
+            seen.put(repr(error))
+
+    def accept():
+        for _ in range(N_UPGRADES):
+            threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        proxy = start(f"""
+            listen: 127.0.0.1:0
+            upstreams: {{u: {{servers: "http://127.0.0.1:{listener.getsockname()[1]}"}}}}
+            routes: [{{upstream: u, limits: [], upgrade: websocket}}]
+            """)
+        for _ in range(N_UPGRADES):
+            with proxy.connect() as client:
+                client.send(request("GET", "/", [("Connection", "Upgrade"), ("Upgrade", "websocket")]))
+                if leaves:
+                    assert seen.get(timeout=30) == "asked"
+                    client.reset()
+                else:
+                    assert client.read().status == 401
+            assert seen.get(timeout=30) == "end"
 
 
 def test_a_head_that_holds_a_slot_takes_no_port_where_the_server_keeps_it_open(start, start_upstream):

@@ -132,7 +132,6 @@ static bool send_switch(struct exchange *exchange, struct span protocol)
     exchange->is_response_started = true;
     exchange_settle_costs(exchange);
     exchange->is_request_sent = false;
-    exchange->upstream->is_switched = true;
     exchange_set_state(exchange, EXCHANGE_TUNNEL);
     const enum stream_result result =
         client->ops->send(client, &exchange->out, span_of(NULL, 0), false);

@@ -48,11 +48,13 @@ void upstream_leave_user(struct upstream *upstream)
     upstream->user = NULL;
 }
 
-/* Whether closing the connection would have its port wait in TIME_WAIT. */
+/* Whether closing the connection would have its port wait in TIME_WAIT, and it may be reset in place
+ * of that: a server that was offered a switch of protocols may not live through a reset, whether it
+ * takes the offer or not. Node hands the socket over without a listener of errors, and ends. */
 static bool takes_port(const struct upstream *upstream)
 {
     const struct stream *stream = &upstream->stream;
-    return stream->fd >= 0 && !stream->connecting && !upstream->is_switched &&
+    return stream->fd >= 0 && !stream->connecting && !upstream->is_for_upgrade &&
            upstream->http2 == NULL && !upstream->has_ended &&
            upstream->server->endpoint->unix_path.len == 0;
 }

@@ -71,7 +71,7 @@ struct upstream {
     bool is_old;            /* then: the server has had time to act on the request */
     bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
     bool is_over;           /* the server has read its request, and sent the answer whole */
-    bool is_switched;       /* it carries a tunnel */
+    bool is_for_upgrade;    /* a switch of protocols was offered on it */
     bool has_ended;         /* this side was ended by upstream_end_request() */
     struct head_parser parser;
     struct loop_task death;
