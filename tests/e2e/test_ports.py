@@ -14,6 +14,7 @@ from harness import program
 from harness.certificates import Authority
 from harness.message import request
 from harness.secure_upstream import policy as secure_policy, starter
+from harness.tunnel import ASK, SWITCH
 from harness.upstream import OK
 from harness.wait import until
 
@@ -158,6 +159,32 @@ def test_exchanges_that_are_given_up_take_few_ports(start, start_upstream):
             assert client.ask().status == 502
     until(lambda: len(ends) == CLOSINGS_MAX + N, "all connections to be closed")
     assert ends.count(b"") == CLOSINGS_MAX and ends.count(None) == N
+    assert n_in_time_wait(upstream.port) <= CLOSINGS_MAX
+
+
+@pytest.mark.takes(8)
+def test_tunnels_that_clients_end_take_few_ports(start, start_upstream):
+    """WebSockets are ended by the server, which answers a Close frame, but a client can end them first."""
+    ends = queue.Queue()
+
+    def behave(peer, _request):
+        peer.send(SWITCH)
+        try:
+            ends.put(peer.sock.recv(1))
+        except ConnectionResetError:
+            ends.put(None)
+        peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(upstream, route=", upgrade: websocket"))
+    seen = []
+    for _ in range(CLOSINGS_MAX + N):
+        with proxy.connect() as client:
+            client.send(request("GET", "/", ASK))
+            assert client.read().status == 101
+            client.end()
+            seen.append(ends.get(timeout=30))
+    assert seen.count(b"") == CLOSINGS_MAX and seen.count(None) == N
     assert n_in_time_wait(upstream.port) <= CLOSINGS_MAX
 
 

@@ -51,6 +51,7 @@ void exchange_forward(struct exchange *exchange, uint64_t now_us)
         return;
     }
     forwarded_write_request(exchange, &head);
+    upstream->is_for_upgrade = exchange->is_upgrade_offered;
     if (head.truncated) {
         exchange_fail(exchange, 431, "the request's head is too large to be passed on");
         return;

@@ -435,7 +435,6 @@ void forwarded_write_request(struct exchange *exchange, struct text *text)
     }
     exchange->is_upgrade_offered = request->has_upgrade && exchange->upstream->stream_ops == NULL &&
                                    upgrade_write_offer(request, exchange->evaluation.route, text);
-    exchange->upstream->is_for_upgrade = exchange->is_upgrade_offered;
     if (head_has(request, FIELD_TE) && !exchange->is_upgrade_offered &&
         trailers_are_wanted(request)) {
         text_add_literal(text, "Connection: TE\r\nTE: trailers\r\n");

@@ -9,7 +9,7 @@
  * end (502, and no tunnel byte of the client has passed); a side that breaks off (the other is
  * reset); a side that takes no bytes (likewise, after timeouts.idle); no movement at all (both are
  * reset, after timeouts.tunnel, or timeouts.idle once one side has ended; where that is the server,
- * both are ended in order). */
+ * both are ended in order); more ends of clients than ports can wait for (both are reset). */
 
 #include <assert.h>
 
@@ -80,8 +80,11 @@ bool tunnel_on_client_piece(struct exchange *exchange, struct span piece, bool l
     exchange->request_bytes += piece.len;
     if (last) {
         exchange->is_request_sent = true;
-        stream_shutdown(&exchange->upstream->stream);
-        on_side_ended(exchange);
+        if (upstream_end_request(exchange->upstream)) {
+            on_side_ended(exchange);
+        } else {
+            exchange_cut(exchange, ANSWER_WHOLE, "too many tunnels are ended by their clients");
+        }
         return false;
     }
     switch (upstream_send(exchange->upstream, &piece, 1, false)) {

@@ -48,22 +48,21 @@ void upstream_leave_user(struct upstream *upstream)
     upstream->user = NULL;
 }
 
-/* Whether closing the connection would have its port wait in TIME_WAIT, and it may be reset in place
- * of that: a server that was offered a switch of protocols may not live through a reset, whether it
- * takes the offer or not. Node hands the socket over without a listener of errors, and ends. */
-static bool takes_port(const struct upstream *upstream)
+/* Whether the connection has a port that would wait in TIME_WAIT if this side ended first. */
+static bool has_port(const struct upstream *upstream)
 {
     const struct stream *stream = &upstream->stream;
-    return stream->fd >= 0 && !stream->connecting && !upstream->is_for_upgrade &&
-           upstream->http2 == NULL && !upstream->has_ended &&
-           upstream->server->endpoint->unix_path.len == 0;
+    return stream->fd >= 0 && !stream->connecting && upstream->http2 == NULL &&
+           !upstream->has_ended && upstream->server->endpoint->unix_path.len == 0;
 }
 
 /* A reset takes from the server what it has not read. There is nothing of that where it has
- * answered, so none is needed; else it has what has come, and then the end. */
+ * answered, so none is needed; else it has what has come, and then the end. A server that was
+ * offered a switch of protocols may not live through a reset: Node hands the socket over without a
+ * listener of errors, and ends, unless what takes it over has one. */
 static void choose_end(struct upstream *upstream)
 {
-    if (!takes_port(upstream)) {
+    if (!has_port(upstream) || upstream->is_for_upgrade) {
         return;
     }
     if (upstream->is_over ||
@@ -75,7 +74,7 @@ static void choose_end(struct upstream *upstream)
 
 bool upstream_end_request(struct upstream *upstream)
 {
-    if (takes_port(upstream) &&
+    if (has_port(upstream) && !stream_has_peer_ended(&upstream->stream) &&
         !server_process_may_close(upstream->server->process, clock_monotonic_us())) {
         return false;
     }
