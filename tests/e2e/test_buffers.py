@@ -173,6 +173,17 @@ def test_any_other_body_gets_the_100_of_the_server(start, start_upstream, length
         assert client.read().status == 200
 
 
+def test_a_body_without_a_length_that_fits_gets_our_100(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(upstream, buffer="{wait: 1m}", route=f"max_body: 64KiB"))
+    with proxy.send(head(None, EXPECT)) as client:
+        assert client.read().status == 100
+        assert is_left_alone(upstream, client)
+        client.send(chunk(BODY[:SHARE]) + b"0\r\n\r\n")
+        assert client.read().status == 200
+    assert upstream.last.get("Expect") is None and upstream.last.body == BODY[:SHARE]
+
+
 @pytest.mark.parametrize("data, fault", [
     (b"", "the request's body did not begin in time"),
     (b"x", "the request's body came too slowly for a server to wait for it")])
@@ -182,7 +193,7 @@ def test_who_asked_for_a_100_begins_in_time(start, start_upstream, data, fault):
         peer.read_body(request)
 
     upstream = start_upstream(go_on, reads_body=False)
-    proxy = start(policy(upstream, top="timeouts: {head: 1s}"))
+    proxy = start(policy(upstream, top="timeouts: {head: 30s}"))
     with proxy.send(head(SHARE + 1, EXPECT)) as client:
         assert client.read().status == 100
         began = time.monotonic()

@@ -224,7 +224,10 @@ void exchange_await_body(struct exchange *exchange, uint64_t now_us)
             return;
         }
     }
-    const bool fits = request->body == BODY_LENGTH && request->content_length <= spec->bytes;
+    const uint64_t most_bytes = request->body == BODY_LENGTH
+                                    ? request->content_length
+                                    : exchange->evaluation.route->body_bytes_max;
+    const bool fits = most_bytes <= spec->bytes;
     const bool is_asked_here = fits || exchange->is_call || exchange->awaits_body_first;
     /* What waits for a 100 of the server, or is here already, needs no buffer. */
     if (spec->bytes == 0 || (request->expect_continue && !is_asked_here) ||

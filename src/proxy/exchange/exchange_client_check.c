@@ -17,6 +17,9 @@ enum {
     UPLOAD_ADVANCE_AFTER_100_US = 100000,
     UPLOAD_SAVED_US_MAX = 5000000,
 
+    /* After a server's 100 the first byte is a round trip away, and the server waits. */
+    FIRST_BYTE_US_MAX = 1000000,
+
     /* A call of gRPC whose server has been chosen without a message: its handler waits for one, in
      * a thread as a rule, or begins to answer before this has passed. */
     SILENT_CALL_US = 1000000,
@@ -95,7 +98,7 @@ static void note_wait(struct min_rate *min_rate, bool is_waited_for, uint64_t no
 }
 
 /* Until the server wants the body, or some of it comes, the client is not timed. With min_upload
- * it then has timeouts.head for the first byte. A body that was to be buffered has had
+ * it then has a second for the first byte, or timeouts.head. A body that was to be buffered has had
  * buffer.wait. */
 static bool awaits_first_byte(const struct exchange *exchange)
 {
@@ -262,8 +265,10 @@ static const char *find_upload_fault(struct exchange *exchange, const struct min
                         : UPLOAD_ADVANCE_US,
         .most_us = UPLOAD_SAVED_US_MAX,
     };
+    const uint64_t first_byte_us =
+        rule->first_us < FIRST_BYTE_US_MAX ? rule->first_us : FIRST_BYTE_US_MAX;
     if (is_upload && exchange->may_go_ahead && awaits_first_byte(exchange) &&
-        now_us - exchange->touched_us >= rule->first_us) {
+        now_us - exchange->touched_us >= first_byte_us) {
         return "the request's body did not begin in time";
     }
     if (!min_rate_is_too_slow(&exchange->request_min_rate, is_upload ? &upload_rule : rule,
