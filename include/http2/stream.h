@@ -14,6 +14,8 @@
 struct field;
 struct http2_session;
 
+enum { HTTP2_SMALL_BYTES = 1024 }; /* servers count smaller DATA as abuse (Tomcat) */
+
 /* A request and its answer. It counts in streams_max from HTTP2_HEAD to http2_stream_release(). */
 struct http2_stream {
     struct http2_session *session; /* NULL: not in use */
@@ -43,6 +45,8 @@ struct http2_stream {
     uint32_t grown;         /* bytes that its window has of config.shared_window */
     uint32_t recent;        /* bytes of the body since recent_from_us */
     uint64_t repeated;      /* what its head costs: see budget_repeated() */
+    uint64_t small_us; /* of a client session: when a DATA of less than HTTP2_SMALL_BYTES that did
+                          not end it was packed last; 0: none was */
     uint64_t recent_from_us;
     struct list ready; /* among the streams that have bytes to send, and a window */
     uint64_t began_us; /* its head came, or is packed */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/compiler.h"
 #include "base/limits.h"
 #include "http2/client_session.h"
 #include "http2/session_inner.h"
@@ -133,6 +134,9 @@ static void pack_data(struct http2_stream *stream, struct http2_batch *batch, si
         batch_add_copy(batch, stream->piece.data, len);
     } else if (len > 0) {
         add_slice(batch, stream->piece.data, len);
+    }
+    if (UNLIKELY(len < HTTP2_SMALL_BYTES) && !is_end && stream->session->is_client) {
+        stream->small_us = stream->session->now_us;
     }
     stream->send_window -= (int64_t)len;
     stream->session->send_window -= (int64_t)len;

@@ -4,7 +4,7 @@ or that end a connection for resets."""
 import time
 
 import pytest
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import GoAwayFrame, SettingsFrame, WindowUpdateFrame
 
 from harness.http2 import NAMES
 from harness.wait import until
@@ -469,6 +469,31 @@ def test_who_ends_a_connection_by_a_body_in_small_pieces_has_no_others_tried_aga
         client.reset(upload)
         until(lambda: request.reset, "the server to be told")
     end_with(pieces[0], "ENHANCE_YOUR_CALM")
+    again = server.wait_for(8)
+    again.peer.answer(again.stream)
+    assert other.answer(of_other).status == 200
+    assert [client.answer(stream).status for stream in streams] == [502] * 5
+    assert client.ask(more=of(LEAVER)).status == 429, "all six are charged"
+    assert len(server.requests) == 8
+
+
+def test_who_ends_a_connection_by_a_body_that_windows_cut_is_alone_afterwards(start, start_http2_server, connect):
+    """A server that opens its windows byte by byte gets its DATA so, and may end the connection for that, as Tomcat."""
+    server = start_http2_server(behave, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1})
+    proxy = start(policy(server, more="", limit="algorithm: fixed_window, rate: 6/day, refund_on: 502"))
+    client, other = connect(proxy), connect(proxy)
+    streams = [work(server, client, LEAVER)[0] for _ in range(5)]
+    of_other, shared = work(server, other, OTHER)
+    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER))
+    server.wait_for(7)
+    await_age()
+    pieces = []
+    server.on_data = lambda peer, frame: pieces.append(frame)
+    client.data(upload, b"x" * 5000)
+    until(lambda: len(pieces) == 1, "the first byte to come")
+    shared.peer.send(WindowUpdateFrame(pieces[0].stream_id, window_increment=1))
+    until(lambda: len(pieces) == 2, "the second byte to come")
+    end_with(shared.peer, "ENHANCE_YOUR_CALM")
     again = server.wait_for(8)
     again.peer.answer(again.stream)
     assert other.answer(of_other).status == 200

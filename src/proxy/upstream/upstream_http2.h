@@ -20,7 +20,6 @@
 
 enum {
     UPSTREAM_SHARED_HEAD_MAX = 4096, /* bytes of a head that shares a connection */
-    UPSTREAM_SMALL_PIECE_MAX = 1024, /* bytes: servers count smaller ones as abuse (Tomcat) */
     UPSTREAM_OWN_RESTING_MAX = 16,   /* connections to a server of one client each, at rest */
 };
 

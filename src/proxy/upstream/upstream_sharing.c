@@ -256,7 +256,8 @@ static void note_leaver(struct upstream_leaver *leavers, const struct upstream_s
     }
     leaver->left_us = clock_monotonic_us();
     leaver->n++;
-    leaver->is_risky_body = leaver->is_risky_body || stream->is_risky_body;
+    leaver->is_risky_body =
+        leaver->is_risky_body || stream->is_risky_body || stream->stream.small_us > 0;
 }
 
 /* Whether the server, which works on, is told of one more stream that is reset. */
@@ -383,9 +384,16 @@ static bool has_many_given_up(const struct upstream_http2 *http2,
            leaver->n * RESETS_PER_GIVEN_UP >= http2->n_resets;
 }
 
+static bool is_recent(uint64_t at_us)
+{
+    return clock_monotonic_us() - at_us < SUSPECT_US;
+}
+
+/* Whether nothing that may have ended the connection was sent of @stream in the last second. A
+ * piece may be cut small by the windows of the server. */
 static bool is_old(const struct upstream_stream *stream)
 {
-    return clock_monotonic_us() - stream->risky_us >= SUSPECT_US;
+    return !is_recent(stream->risky_us) && !is_recent(stream->stream.small_us);
 }
 
 /* One stream that a client leaves is no sign that it was too many, as browsers leave some. */
@@ -408,7 +416,9 @@ static bool has_sent_risky_body(const struct upstream_http2 *http2, const struct
 {
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         const struct upstream_stream *stream = upstream_stream_at(node);
-        if (stream->is_risky_body && !is_old(stream) && address_equals(&stream->client, client)) {
+        const bool is_risky = (stream->is_risky_body && is_recent(stream->risky_us)) ||
+                              is_recent(stream->stream.small_us);
+        if (is_risky && address_equals(&stream->client, client)) {
             return true;
         }
     }

@@ -159,7 +159,7 @@ static bool send_next(struct upstream_stream *stream)
         if (piece.len > 0 || is_last) {
             const struct upstream_user *user = stream->upstream.user;
             const struct http2_fields trailers = {user->trailers, user->n_trailers};
-            if (is_last ? trailers.n > 0 : piece.len < UPSTREAM_SMALL_PIECE_MAX) {
+            if (is_last ? trailers.n > 0 : piece.len < HTTP2_SMALL_BYTES) {
                 stream->risky_us = clock_monotonic_us();
                 stream->is_risky_body = true;
             }
@@ -536,7 +536,7 @@ bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_blo
     const bool is_free = !is_blocked(stream);
     const bool has_gathered = is_free && stream->first != NULL;
     const bool may_wait = is_free && is_more && !is_last;
-    if (piece.len < UPSTREAM_SMALL_PIECE_MAX && (has_gathered || may_wait)) {
+    if (piece.len < HTTP2_SMALL_BYTES && (has_gathered || may_wait)) {
         return gather(stream, piece, is_last, is_more);
     }
     if (has_gathered && !give_waiting(stream) && stream->upstream.phase == UPSTREAM_CLOSED) {
