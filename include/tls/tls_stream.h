@@ -121,6 +121,9 @@ MUST_USE bool tls_offer_http_1_1(const struct stream *stream);
 /* --- what a handshake has agreed on; the stream is over TLS and not closed --- */
 
 bool tls_is_used(const struct stream *stream);
+/* Whether the handshake could go on, and waits for its turn here: it is not the peer that is late.
+ * During one. */
+bool tls_is_queued(const struct stream *stream);
 enum tls_version tls_version_of(const struct stream *stream);
 bool tls_is_resumed(const struct stream *stream);
 /* ALPN_HTTP_1_1, ALPN_H2; 0: the peer offered none. */

@@ -654,6 +654,11 @@ enum tls_version tls_version_of(const struct stream *stream)
     return SSL_version(tls_ssl_of(stream)) == TLS1_3_VERSION ? TLS_VERSION_1_3 : TLS_VERSION_1_2;
 }
 
+bool tls_is_queued(const struct stream *stream)
+{
+    return session_of(stream)->phase == SESSION_QUEUED;
+}
+
 bool tls_is_resumed(const struct stream *stream)
 {
     return SSL_session_reused(tls_ssl_of(stream)) == 1;

@@ -381,9 +381,12 @@ void exchange_on_insecure(struct upstream_user *user, const char *reason)
 void exchange_on_connect_timeout(struct exchange *exchange)
 {
     const bool is_connected = upstream_is_securing(exchange->upstream);
-    const enum upstream_outcome outcome = is_connected ? OUTCOME_INSECURE : OUTCOME_UNACCEPTED;
+    const bool is_late_here = is_connected && upstream_waits_here(exchange->upstream);
+    const enum upstream_outcome outcome = is_late_here   ? OUTCOME_INCONCLUSIVE
+                                          : is_connected ? OUTCOME_INSECURE
+                                                         : OUTCOME_UNACCEPTED;
     const char *fault = is_connected ? INSECURE_IN_TIME : TOO_SLOW;
-    if (is_connected) {
+    if (is_connected && !is_late_here) {
         upstream_name_report_insecure(exchange->server, "it was not complete in timeout.connect");
     }
     drop(exchange);

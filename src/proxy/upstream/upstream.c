@@ -545,10 +545,20 @@ const char *upstream_alert(const struct upstream *upstream)
     return tls_is_used(&upstream->stream) ? tls_alert_of(&upstream->stream) : NULL;
 }
 
+static const struct stream *socket_of(const struct upstream *upstream)
+{
+    return upstream->stream_ops != NULL ? upstream->stream_ops->socket(upstream)
+                                        : &upstream->stream;
+}
+
 bool upstream_is_securing(const struct upstream *upstream)
 {
-    return upstream->stream_ops != NULL ? upstream->stream_ops->is_securing(upstream)
-                                        : tls_is_used(&upstream->stream);
+    return tls_is_used(socket_of(upstream));
+}
+
+bool upstream_waits_here(const struct upstream *upstream)
+{
+    return tls_is_queued(socket_of(upstream));
 }
 
 void upstream_read_rest(struct upstream *upstream)

@@ -47,7 +47,7 @@ struct upstream_stream_ops {
     bool (*is_unprocessed)(const struct upstream *upstream);
     enum upstream_loss (*loss)(struct upstream *upstream, bool is_counted);
     const char *(*alert)(const struct upstream *upstream);
-    bool (*is_securing)(const struct upstream *upstream);
+    const struct stream *(*socket)(const struct upstream *upstream);
     void (*keep_trailers)(struct upstream *upstream, char *memory);
     size_t (*trailer_bytes)(const struct upstream *upstream);
     bool (*is_held_back)(const struct upstream *upstream);

@@ -695,9 +695,9 @@ static const char *alert_of(const struct upstream *upstream)
     return socket->fd >= 0 && tls_is_used(socket) ? tls_alert_of(socket) : NULL;
 }
 
-static bool is_securing(const struct upstream *upstream)
+static const struct stream *socket_of(const struct upstream *upstream)
 {
-    return tls_is_used(&const_stream_of(upstream)->connection->stream);
+    return &const_stream_of(upstream)->connection->stream;
 }
 
 /* A window is opened again by halves: a server that has more to send has filled more than that. */
@@ -756,7 +756,7 @@ static const struct upstream_stream_ops OPS = {
     .is_unprocessed = is_unprocessed,
     .loss = loss_of,
     .alert = alert_of,
-    .is_securing = is_securing,
+    .socket = socket_of,
     .keep_trailers = keep_trailers,
     .trailer_bytes = trailer_bytes_of,
     .is_held_back = is_held_back,

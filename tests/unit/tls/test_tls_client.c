@@ -196,6 +196,19 @@ START_TEST(a_host_is_verified_and_named_in_the_hello)
 }
 END_TEST
 
+START_TEST(a_handshake_waits_for_its_turn_before_it_waits_for_the_server)
+{
+    make_client();
+    connect_to("one.test");
+    ck_assert(tls_is_queued(&stream));
+    iterations_once(loop);
+    ck_assert(!tls_is_queued(&stream)); /* the hello is sent */
+    shake_hands();
+    ck_assert_int_eq(outcome.failure, TLS_FAILURE_NONE);
+    disconnect();
+}
+END_TEST
+
 START_TEST(an_address_is_verified_and_not_named)
 {
     make_client();
@@ -451,6 +464,7 @@ int main(void)
     TCase *servers = tcase_create("servers");
     tcase_add_checked_fixture(servers, set_up, tear_down);
     tcase_add_test(servers, a_host_is_verified_and_named_in_the_hello);
+    tcase_add_test(servers, a_handshake_waits_for_its_turn_before_it_waits_for_the_server);
     tcase_add_test(servers, an_address_is_verified_and_not_named);
     tcase_add_test(servers, a_certificate_of_another_name_is_refused_with_both_names);
     tcase_add_test(servers, a_certificate_out_of_date_is_refused);
