@@ -433,6 +433,15 @@ def test_a_counted_request_is_not_tried_again_that_a_server_ends_at_its_time_lim
     assert len(server.requests) == len(requests)
 
 
+def test_a_counted_request_is_not_tried_again_that_is_with_a_silent_server(start, start_http2_server):
+    """Its handler may hold up the server's loop."""
+    servers = [start_http2_server(behave=lambda *_: None, answers_pings=False) for _ in range(2)]
+    proxy = start(policy(servers[0]).replace(f'"{servers[0].url}"', f'"{servers[0].url}", "{servers[1].url}"') +
+                  "timeouts: {ping: 300ms}\n")
+    assert proxy.ask().status == 502
+    assert sum(len(server.requests) for server in servers) == 1
+
+
 def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     """Their handlers would run twice for one charge, as often as a client ends the connection."""
     count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))

@@ -52,8 +52,8 @@ void upstream_leave_user(struct upstream *upstream)
 static bool has_port(const struct upstream *upstream)
 {
     const struct stream *stream = &upstream->stream;
-    return stream->fd >= 0 && !stream->connecting && upstream->http2 == NULL &&
-           !upstream->has_ended && upstream->server->endpoint->unix_path.len == 0;
+    return stream->fd >= 0 && !stream->connecting && !upstream->has_ended &&
+           upstream->server->endpoint->unix_path.len == 0;
 }
 
 /* A reset takes from the server what it has not read. There is nothing of that where it has

@@ -67,7 +67,7 @@ struct upstream {
     bool is_unproven;       /* then: nothing but REFUSED_STREAM says so, which need not be true */
     bool is_reset;          /* then: the server has reset it, and may work on */
     bool is_own_end;        /* then: with its connection, which its client may have ended */
-    bool is_orderly_end;    /* then: with its connection, which the server ended without an error */
+    bool is_orderly_end;    /* then: with its connection, and no request was the reason */
     bool is_old;            /* then: the server has had time to act on the request */
     bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
     bool is_over;           /* the server has read its request, and sent the answer whole */

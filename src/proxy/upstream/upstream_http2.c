@@ -99,6 +99,14 @@ static void on_fault(struct upstream_http2 *http2)
     }
 }
 
+/* This side ends the connection: no request is the reason. */
+static void note_dead(struct upstream_http2 *http2)
+{
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        upstream_stream_at(node)->upstream.is_orderly_end = true;
+    }
+}
+
 /* End all streams, and close. */
 static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
 {
@@ -107,6 +115,8 @@ static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
         upstream_sharing_on_end(http2);
     } else if (cause == END_BAD) {
         on_fault(http2);
+    } else {
+        note_dead(http2);
     }
     while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
         struct upstream_stream *stream = upstream_stream_at(http2->streams.next);
