@@ -56,6 +56,14 @@ static bool has_port(const struct upstream *upstream)
            upstream->server->endpoint->unix_path.len == 0;
 }
 
+/* Whether this side may end it first, in order. */
+static bool may_close(const struct upstream *upstream)
+{
+    const enum server_closing kind = upstream->is_for_upgrade ? CLOSING_TUNNEL : CLOSING_REQUEST;
+    return stream_has_peer_ended(&upstream->stream) ||
+           server_process_may_close(upstream->server->process, kind, clock_monotonic_us());
+}
+
 /* A reset takes from the server what it has not read. There is nothing of that where it has
  * answered, so none is needed; else it has what has come, and then the end. A server that was
  * offered a switch of protocols may not live through a reset: Node hands the socket over without a
@@ -65,17 +73,14 @@ static void choose_end(struct upstream *upstream)
     if (!has_port(upstream) || upstream->is_for_upgrade) {
         return;
     }
-    if (upstream->is_over ||
-        (!stream_has_peer_ended(&upstream->stream) &&
-         !server_process_may_close(upstream->server->process, clock_monotonic_us()))) {
+    if (upstream->is_over || !may_close(upstream)) {
         stream_reset_on_close(&upstream->stream);
     }
 }
 
 bool upstream_end_request(struct upstream *upstream)
 {
-    if (has_port(upstream) && !stream_has_peer_ended(&upstream->stream) &&
-        !server_process_may_close(upstream->server->process, clock_monotonic_us())) {
+    if (has_port(upstream) && !may_close(upstream)) {
         return false;
     }
     upstream->has_ended = true;

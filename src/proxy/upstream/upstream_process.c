@@ -15,7 +15,9 @@ static struct server_process *new_server(void)
     atomic_init(&server->n_requests, 0);
     atomic_init(&server->n_connections, 0);
     atomic_init(&server->n_users, 1);
-    atomic_init(&server->closings, 0);
+    for (size_t i = 0; i < SERVER_CLOSING_KINDS; i++) {
+        atomic_init(&server->closings[i], 0);
+    }
     return server;
 }
 
@@ -53,10 +55,11 @@ bool server_process_take_place(struct server_process *server, unsigned max)
     return false;
 }
 
-bool server_process_may_close(struct server_process *server, uint64_t now_us)
+bool server_process_may_close(struct server_process *server, enum server_closing kind,
+                              uint64_t now_us)
 {
     const uint64_t now_s = now_us / 1000000;
-    uint64_t before = atomic_load(&server->closings);
+    uint64_t before = atomic_load(&server->closings[kind]);
     uint64_t next;
     do {
         const uint64_t began_s = before >> 32;
@@ -68,7 +71,7 @@ bool server_process_may_close(struct server_process *server, uint64_t now_us)
         } else {
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&server->closings, &before, next));
+    } while (!atomic_compare_exchange_weak(&server->closings[kind], &before, next));
     return true;
 }
 

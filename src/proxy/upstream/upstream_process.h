@@ -26,6 +26,13 @@ enum {
     SERVER_CLOSINGS_PERIOD_S = 60,
 };
 
+/* Connections that are counted apart, so that who ends requests harms no tunnels. */
+enum server_closing {
+    CLOSING_REQUEST,
+    CLOSING_TUNNEL,
+    SERVER_CLOSING_KINDS,
+};
+
 /* One server. */
 struct server_process {
     _Alignas(CACHE_LINE_BYTES) struct server_health health;
@@ -34,7 +41,7 @@ struct server_process {
     atomic_uint n_users;       /* number of struct upstream_process that use it */
     /* For server_process_may_close(): the second at which a period began, and 32 bits of how many
      * were closed in it. */
-    atomic_uint_least64_t closings;
+    atomic_uint_least64_t closings[SERVER_CLOSING_KINDS];
 };
 
 /* The requests that wait for a slot: see upstream_queue.h. */
@@ -80,9 +87,11 @@ void upstream_process_leave(struct upstream_process *upstream);
 /* Take one of the @max connection slots of @server. False: none is free. */
 MUST_USE bool server_process_take_place(struct server_process *server, unsigned max);
 
-/* Count a connection to @server that is to be closed in order at @now_us (monotonic), before the
- * server closes it: its local port is taken for a minute (TIME_WAIT), and a client may cause any
- * number of these. False: there were SERVER_CLOSINGS_MAX in this period, so it is to be reset. */
-MUST_USE bool server_process_may_close(struct server_process *server, uint64_t now_us);
+/* Count a connection of @kind to @server that is to be closed in order at @now_us (monotonic),
+ * before the server closes it: its local port is taken for a minute (TIME_WAIT), and a client may
+ * cause any number of these. False: there were SERVER_CLOSINGS_MAX in this period, so it is to be
+ * reset. */
+MUST_USE bool server_process_may_close(struct server_process *server, enum server_closing kind,
+                                       uint64_t now_us);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_PROCESS_H */

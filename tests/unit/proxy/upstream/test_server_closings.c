@@ -14,14 +14,16 @@ static struct server_process server;
 
 static void begin(void)
 {
-    atomic_init(&server.closings, 0);
+    for (size_t i = 0; i < SERVER_CLOSING_KINDS; i++) {
+        atomic_init(&server.closings[i], 0);
+    }
 }
 
 static unsigned n_closed(uint64_t now_us, unsigned n_wanted)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < n_wanted; i++) {
-        n += server_process_may_close(&server, now_us);
+        n += server_process_may_close(&server, CLOSING_REQUEST, now_us);
     }
     return n;
 }
@@ -32,14 +34,15 @@ START_TEST(so_many_are_closed_in_order_and_no_more)
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
         begin();
         ck_assert_uint_eq(n_closed(begins[i], SERVER_CLOSINGS_MAX + 2), SERVER_CLOSINGS_MAX);
-        ck_assert(!server_process_may_close(&server, begins[i] + PERIOD_US - SECOND_US));
+        ck_assert(
+            !server_process_may_close(&server, CLOSING_REQUEST, begins[i] + PERIOD_US - SECOND_US));
     }
 }
 END_TEST
 
 START_TEST(a_new_period_has_all_again)
 {
-    ck_assert(server_process_may_close(&server, SECOND_US));
+    ck_assert(server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
     const uint64_t last_us = PERIOD_US; /* of this period, a second before its end */
     ck_assert_uint_eq(n_closed(last_us, SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX - 1);
     ck_assert_uint_eq(n_closed(last_us + SECOND_US, 2 * SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX);
@@ -70,6 +73,16 @@ START_TEST(threads_share_them)
 }
 END_TEST
 
+START_TEST(tunnels_are_counted_apart)
+{
+    for (unsigned i = 0; i < SERVER_CLOSINGS_MAX; i++) {
+        ck_assert(server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
+    }
+    ck_assert(!server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
+    ck_assert(server_process_may_close(&server, CLOSING_TUNNEL, SECOND_US));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/upstream/server_closings");
@@ -78,6 +91,7 @@ int main(void)
     tcase_add_test(closings, so_many_are_closed_in_order_and_no_more);
     tcase_add_test(closings, a_new_period_has_all_again);
     tcase_add_test(closings, threads_share_them);
+    tcase_add_test(closings, tunnels_are_counted_apart);
     suite_add_tcase(suite, closings);
 
     SRunner *runner = srunner_create(suite);
