@@ -15,7 +15,7 @@ static const uint64_t GOLDEN = 0x9e3779b97f4a7c15; /* spreads the indices of nod
 
 /* --- edges --- */
 
-/* FNV-1a, by which each start of a text is hashed on the way to the whole. It needs no secret:
+/* FNV-1a: hashing a text byte by byte gives the hash of each of its prefixes. It needs no secret:
  * clients only look up. */
 static const uint64_t HASH_START = 0xcbf29ce484222325;
 static const uint64_t HASH_PRIME = 0x100000001b3;
@@ -453,7 +453,8 @@ static uint32_t follow_literal(const struct wider_search *search, uint32_t node,
 
 static void try_wider(struct wider_search *search, uint32_t number, size_t depth);
 
-/* Like try_starts(): what begins with @text is matched by the starts of that alone. */
+/* Like try_starts(): a pattern that begins with @text is covered only by patterns whose start is a
+ * prefix of @text. */
 static void try_wider_starts(struct wider_search *search, uint32_t from, struct span text,
                              size_t depth)
 {

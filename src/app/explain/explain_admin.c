@@ -196,7 +196,7 @@ enum status explain_admin(struct explanation *explanation, const char *path,
     if (!ctl_destination_find(&options, &destination, why)) {
         return STATUS_INVALID;
     }
-    /* with the tenants that are known by now, which may change the plans */
+    /* Evaluate again: the tenants are known now, and may change the plans. */
     enum status status = explanation_take_bans(explanation, clock_wall_us());
     if (status == STATUS_OK && !check_plans(explanation, why)) {
         return STATUS_INVALID;

@@ -398,13 +398,13 @@ static void collect_claim_fields(struct compiler *compiler, const struct spec_ro
         if (!setting->is_claim || is_of_clients(setting->name)) {
             continue;
         }
-        if (fields->n_names == CLAIM_FIELDS_MAX) {
+        if (!is_repeated(fields, setting->name) && fields->n_names > CLAIM_FIELDS_MAX) {
+            fields->n_names--;
             node_error(compiler->diags, spec->request.position.node,
                        "more than %d fields are set from claims, with those of routes before",
                        CLAIM_FIELDS_MAX);
             return;
         }
-        (void)is_repeated(fields, setting->name);
     }
 }
 
@@ -439,7 +439,7 @@ void compile_claim_fields(struct compiler *compiler)
 {
     const struct spec_route *specs = compiler->spec->routes.items;
     struct policy *policy = compiler->policy;
-    struct span names[CLAIM_FIELDS_MAX];
+    struct span names[CLAIM_FIELDS_MAX + 1];
     struct field_edits fields = {.names = names, .folds_names = true};
     for (size_t i = 0; i < policy->n_routes; i++) {
         collect_claim_fields(compiler, &specs[i], &policy->routes[i], &fields);

@@ -416,7 +416,7 @@ static bool is_counted_work(const struct exchange *exchange)
 {
     const struct upstream *upstream = exchange->upstream;
     const bool is_own_loss = upstream->stream_ops == NULL || upstream->is_reset ||
-                             upstream->is_own_end || upstream->is_orderly_end;
+                             upstream->is_own_end || upstream->is_blameless_end;
     const bool is_counted =
         is_own_loss ? admission_is_counted(&exchange->admission)
                     : is_said_to_work_on(exchange) && admission_has_slots(&exchange->admission);

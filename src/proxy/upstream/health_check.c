@@ -6,7 +6,8 @@
  * of the answer is read and discarded. By HTTP/2 the connection closes after the status.
  *
  * Failures: no connection, no answer in time, or another status is a failed check. A check that the
- * proxy cannot make (no descriptor, no port, no address yet) does not count. */
+ * proxy cannot make (no descriptor, no port, no address yet, no turn for its handshake) does not
+ * count. */
 
 #include <assert.h>
 #include <stdio.h>
@@ -297,6 +298,10 @@ static void on_timer(void *context)
         start(check);
         return;
     case CHECK_CONNECTING:
+        if (tls_is_used(&check->stream) && tls_is_queued(&check->stream)) {
+            rest(check); /* the handshake waits for its turn here */
+            return;
+        }
         upstream_name_on_failure(check->server);
         fail(check, "a check is not answered in time");
         return;

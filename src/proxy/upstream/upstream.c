@@ -56,12 +56,11 @@ static bool has_port(const struct upstream *upstream)
            upstream->server->endpoint->unix_path.len == 0;
 }
 
-/* Whether this side may end it first, in order. */
-static bool may_close(const struct upstream *upstream)
+/* False: this side may not end it first, in order. */
+static bool take_closing(const struct upstream *upstream)
 {
     const enum server_closing kind = upstream->is_for_upgrade ? CLOSING_TUNNEL : CLOSING_REQUEST;
-    return stream_has_peer_ended(&upstream->stream) ||
-           server_process_may_close(upstream->server->process, kind, clock_monotonic_us());
+    return server_process_may_close(upstream->server->process, kind, clock_monotonic_us());
 }
 
 /* A reset takes from the server what it has not read. There is nothing of that where it has
@@ -70,17 +69,19 @@ static bool may_close(const struct upstream *upstream)
  * listener of errors, and ends, unless what takes it over has one. */
 static void choose_end(struct upstream *upstream)
 {
-    if (!has_port(upstream) || upstream->is_for_upgrade) {
+    if (!has_port(upstream) || upstream->is_for_upgrade ||
+        stream_has_peer_ended(&upstream->stream)) {
         return;
     }
-    if (upstream->is_over || !may_close(upstream)) {
+    if (upstream->is_over || !take_closing(upstream)) {
         stream_reset_on_close(&upstream->stream);
     }
 }
 
 bool upstream_end_request(struct upstream *upstream)
 {
-    if (has_port(upstream) && !may_close(upstream)) {
+    if (has_port(upstream) && !stream_has_peer_ended(&upstream->stream) &&
+        !take_closing(upstream)) {
         return false;
     }
     upstream->has_ended = true;

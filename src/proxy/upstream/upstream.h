@@ -67,7 +67,7 @@ struct upstream {
     bool is_unproven;       /* then: nothing but REFUSED_STREAM says so, which need not be true */
     bool is_reset;          /* then: the server has reset it, and may work on */
     bool is_own_end;        /* then: with its connection, which its client may have ended */
-    bool is_orderly_end;    /* then: with its connection, and no request was the reason */
+    bool is_blameless_end;  /* then: with its connection, and no request was the reason */
     bool is_old;            /* then: the server has had time to act on the request */
     bool is_given_up;       /* its user closes it, as at a time-out; its client has not left */
     bool is_over;           /* the server has read its request, and sent the answer whole */
@@ -171,7 +171,8 @@ void upstream_read_to_close(struct upstream *upstream);
  * server_process_may_close(). */
 MUST_USE bool upstream_end_request(struct upstream *upstream);
 /* The request is over, or the idle connection is not wanted: close it. A connection that is_over is
- * reset, so that it takes no port, and any where too many were closed in order. */
+ * reset, so that it takes no port, and any where too many were closed in order, but for one that
+ * was offered an upgrade. */
 void upstream_close(struct upstream *upstream);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_H */

@@ -103,7 +103,7 @@ static void on_fault(struct upstream_http2 *http2)
 static void note_dead(struct upstream_http2 *http2)
 {
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        upstream_stream_at(node)->upstream.is_orderly_end = true;
+        upstream_stream_at(node)->upstream.is_blameless_end = true;
     }
 }
 

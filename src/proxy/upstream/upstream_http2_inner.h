@@ -1,5 +1,4 @@
-/* Internals of HTTP/2 to servers, for upstream_http2.c, upstream_sharing.c and upstream_stream.c
- * alone. */
+/* Internals of upstream_http2.c, upstream_sharing.c and upstream_stream.c: HTTP/2 to servers. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
 #define SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
@@ -83,7 +82,8 @@ struct upstream_leaver {
     struct address client;
     uint64_t left_us; /* monotonic: when, of the last; 0: there is none */
     uint32_t n;
-    bool is_risky_body; /* of one of them: as in struct upstream_stream */
+    uint32_t n_recent;  /* of them, each within a second of the one before */
+    bool is_risky_body; /* of one of these */
 };
 
 struct upstream_http2 {

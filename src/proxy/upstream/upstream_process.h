@@ -26,7 +26,7 @@ enum {
     SERVER_CLOSINGS_PERIOD_S = 60,
 };
 
-/* Connections that are counted apart, so that who ends requests harms no tunnels. */
+/* Counted apart: a client that ends many requests must not use up the number for tunnels. */
 enum server_closing {
     CLOSING_REQUEST,
     CLOSING_TUNNEL,

@@ -246,6 +246,25 @@ static struct upstream_leaver *place_of(struct upstream_leaver *leavers,
     return oldest;
 }
 
+static bool is_recent(uint64_t at_us)
+{
+    return clock_monotonic_us() - at_us < SUSPECT_US;
+}
+
+/* Whether a small piece of the body of @stream, or its trailers, was just sent. A piece may be cut
+ * small by the windows of the server. */
+static bool has_risky_body(const struct upstream_stream *stream)
+{
+    return (stream->is_risky_body && is_recent(stream->risky_us)) ||
+           is_recent(stream->stream.small_us);
+}
+
+/* Whether a stream of @leaver has just been reset: servers take many for an attack. */
+static bool has_just_left(const struct upstream_leaver *leaver)
+{
+    return leaver->left_us != 0 && is_recent(leaver->left_us);
+}
+
 /* @stream is reset. */
 static void note_leaver(struct upstream_leaver *leavers, const struct upstream_stream *stream)
 {
@@ -254,10 +273,14 @@ static void note_leaver(struct upstream_leaver *leavers, const struct upstream_s
     if (leaver->left_us == 0 || !address_equals(&leaver->client, client)) {
         *leaver = (struct upstream_leaver){.client = *client};
     }
+    if (!has_just_left(leaver)) {
+        leaver->n_recent = 0;
+        leaver->is_risky_body = false;
+    }
     leaver->left_us = clock_monotonic_us();
     leaver->n++;
-    leaver->is_risky_body =
-        leaver->is_risky_body || stream->is_risky_body || stream->stream.small_us > 0;
+    leaver->n_recent++;
+    leaver->is_risky_body = leaver->is_risky_body || has_risky_body(stream);
 }
 
 /* Whether the server, which works on, is told of one more stream that is reset. */
@@ -343,12 +366,6 @@ void upstream_sharing_close(struct upstream_http2 *http2)
 
 /* --- the end of a connection, and why --- */
 
-/* Whether a stream of @leaver has just been reset: servers take many for an attack. */
-static bool has_just_left(const struct upstream_leaver *leaver)
-{
-    return leaver->left_us != 0 && clock_monotonic_us() - leaver->left_us < SUSPECT_US;
-}
-
 static bool has_other_leavers(const struct upstream_leaver *leavers, const struct address *client)
 {
     for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
@@ -384,13 +401,7 @@ static bool has_many_given_up(const struct upstream_http2 *http2,
            leaver->n * RESETS_PER_GIVEN_UP >= http2->n_resets;
 }
 
-static bool is_recent(uint64_t at_us)
-{
-    return clock_monotonic_us() - at_us < SUSPECT_US;
-}
-
-/* Whether nothing that may have ended the connection was sent of @stream in the last second. A
- * piece may be cut small by the windows of the server. */
+/* Whether nothing that may have ended the connection was sent of @stream in the last second. */
 static bool is_old(const struct upstream_stream *stream)
 {
     return !is_recent(stream->risky_us) && !is_recent(stream->stream.small_us);
@@ -402,7 +413,7 @@ static bool has_left_many(const struct upstream_http2 *http2, const struct addre
     for (size_t i = 0; i < UPSTREAM_LEAVERS_MAX; i++) {
         const struct upstream_leaver *left = &http2->leavers[i];
         const struct upstream_leaver *given_up = &http2->given_up[i];
-        if ((has_just_left(left) && (left->n > 1 || left->is_risky_body) &&
+        if ((has_just_left(left) && (left->n_recent > 1 || left->is_risky_body) &&
              address_equals(&left->client, client)) ||
             (has_many_given_up(http2, given_up) && address_equals(&given_up->client, client))) {
             return true;
@@ -416,9 +427,7 @@ static bool has_sent_risky_body(const struct upstream_http2 *http2, const struct
 {
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         const struct upstream_stream *stream = upstream_stream_at(node);
-        const bool is_risky = (stream->is_risky_body && is_recent(stream->risky_us)) ||
-                              is_recent(stream->stream.small_us);
-        if (is_risky && address_equals(&stream->client, client)) {
+        if (has_risky_body(stream) && address_equals(&stream->client, client)) {
             return true;
         }
     }
@@ -440,7 +449,7 @@ static bool has_ended(const struct upstream_http2 *http2, const struct address *
 static void suspect(struct upstream_http2 *http2, struct upstream_stream *stream,
                     enum http2_goaway goaway, bool is_alone)
 {
-    stream->upstream.is_orderly_end = goaway == HTTP2_GOAWAY_FINE;
+    stream->upstream.is_blameless_end = goaway == HTTP2_GOAWAY_FINE;
     if (stream->risky_us == 0 || goaway == HTTP2_GOAWAY_FINE) {
         return;
     }
