@@ -408,21 +408,23 @@ static void collect_claim_fields(struct compiler *compiler, const struct spec_ro
     }
 }
 
-static void remove_claim_fields(struct compiler *compiler, const struct field_edits *fields,
-                                struct route *route)
+/* A copy of @edits (NULL: none) that removes @fields from requests, too. NULL: no memory. */
+static const struct route_edits *without_fields(struct compiler *compiler,
+                                                const struct route_edits *edits,
+                                                const struct field_edits *fields)
 {
-    struct route_edits *edits = compile_alloc(compiler, 1, sizeof(*edits));
-    if (edits == NULL) {
-        return;
+    struct route_edits *copy = compile_alloc(compiler, 1, sizeof(*copy));
+    if (copy == NULL) {
+        return NULL;
     }
-    if (route->edits != NULL) {
-        *edits = *route->edits;
+    if (edits != NULL) {
+        *copy = *edits;
     }
-    struct field_edits *request = &edits->request;
+    struct field_edits *request = &copy->request;
     struct span *names =
         compile_alloc(compiler, request->n_names + fields->n_names, sizeof(*names));
     if (names == NULL) {
-        return;
+        return NULL;
     }
     for (size_t i = 0; i < request->n_names; i++) {
         names[i] = request->names[i];
@@ -432,7 +434,21 @@ static void remove_claim_fields(struct compiler *compiler, const struct field_ed
     for (size_t i = 0; i < fields->n_names; i++) {
         (void)is_repeated(request, fields->names[i]);
     }
-    route->edits = edits;
+    return copy;
+}
+
+/* Routes without edits share one. */
+static void remove_claim_fields(struct compiler *compiler, const struct field_edits *fields)
+{
+    struct policy *policy = compiler->policy;
+    const struct route_edits *shared = without_fields(compiler, NULL, fields);
+    for (size_t i = 0; i < policy->n_routes && !compiler->no_memory; i++) {
+        struct route *route = &policy->routes[i];
+        if (route->upstream != NULL) {
+            route->edits =
+                route->edits != NULL ? without_fields(compiler, route->edits, fields) : shared;
+        }
+    }
 }
 
 void compile_claim_fields(struct compiler *compiler)
@@ -444,9 +460,7 @@ void compile_claim_fields(struct compiler *compiler)
     for (size_t i = 0; i < policy->n_routes; i++) {
         collect_claim_fields(compiler, &specs[i], &policy->routes[i], &fields);
     }
-    for (size_t i = 0; i < policy->n_routes && fields.n_names > 0; i++) {
-        if (policy->routes[i].upstream != NULL) {
-            remove_claim_fields(compiler, &fields, &policy->routes[i]);
-        }
+    if (fields.n_names > 0) {
+        remove_claim_fields(compiler, &fields);
     }
 }
