@@ -160,8 +160,8 @@ static enum status try_server(struct exchange *exchange)
     return status;
 }
 
-/* exchange->server could not be reached at one of its addresses; or the proxy has no port for it,
- * with OUTCOME_INCONCLUSIVE. */
+/* exchange->server could not be reached at one of its addresses; or, with OUTCOME_INCONCLUSIVE, the
+ * proxy lacks a port for it, or is late with TLS itself. */
 static void note_unreachable(struct exchange *exchange, enum upstream_outcome outcome)
 {
     upstream_name_on_failure(exchange->server);

@@ -60,7 +60,7 @@ static bool has_port(const struct upstream *upstream)
 static bool take_closing(const struct upstream *upstream)
 {
     const enum server_closing kind = upstream->is_for_upgrade ? CLOSING_TUNNEL : CLOSING_REQUEST;
-    return server_process_may_close(upstream->server->process, kind, clock_monotonic_us());
+    return server_process_take_closing(upstream->server->process, kind, clock_monotonic_us());
 }
 
 /* A reset takes from the server what it has not read. There is nothing of that where it has

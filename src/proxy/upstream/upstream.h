@@ -168,7 +168,7 @@ bool upstream_may_go_on(const struct upstream *upstream);
 void upstream_read_to_close(struct upstream *upstream);
 /* The rest of the request, or of what the client sends in a tunnel, does not come: end this side of
  * a connection by HTTP/1.1, so that the server waits for no more. False: see
- * server_process_may_close(). */
+ * server_process_take_closing(). */
 MUST_USE bool upstream_end_request(struct upstream *upstream);
 /* The request is over, or the idle connection is not wanted: close it. A connection that is_over is
  * reset, so that it takes no port, and any where too many were closed in order, but for one that

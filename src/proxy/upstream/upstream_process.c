@@ -55,8 +55,8 @@ bool server_process_take_place(struct server_process *server, unsigned max)
     return false;
 }
 
-bool server_process_may_close(struct server_process *server, enum server_closing kind,
-                              uint64_t now_us)
+bool server_process_take_closing(struct server_process *server, enum server_closing kind,
+                                 uint64_t now_us)
 {
     const uint64_t now_s = now_us / 1000000;
     uint64_t before = atomic_load(&server->closings[kind]);

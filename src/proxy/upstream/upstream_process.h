@@ -39,8 +39,8 @@ struct server_process {
     _Alignas(CACHE_LINE_BYTES) atomic_uint n_requests; /* under way; for BALANCE_LEAST_REQUESTS */
     atomic_uint n_connections; /* slots in use; counted only with max_connections */
     atomic_uint n_users;       /* number of struct upstream_process that use it */
-    /* For server_process_may_close(): the second at which a period began, and 32 bits of how many
-     * were closed in it. */
+    /* For server_process_take_closing(): the second at which a period began, and 32 bits of how
+     * many were closed in it. */
     atomic_uint_least64_t closings[SERVER_CLOSING_KINDS];
 };
 
@@ -91,7 +91,7 @@ MUST_USE bool server_process_take_place(struct server_process *server, unsigned 
  * before the server closes it: its local port is taken for a minute (TIME_WAIT), and a client may
  * cause any number of these. False: there were SERVER_CLOSINGS_MAX in this period, so it is to be
  * reset. */
-MUST_USE bool server_process_may_close(struct server_process *server, enum server_closing kind,
-                                       uint64_t now_us);
+MUST_USE bool server_process_take_closing(struct server_process *server, enum server_closing kind,
+                                          uint64_t now_us);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_PROCESS_H */

@@ -23,7 +23,7 @@ static unsigned n_closed(uint64_t now_us, unsigned n_wanted)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < n_wanted; i++) {
-        n += server_process_may_close(&server, CLOSING_REQUEST, now_us);
+        n += server_process_take_closing(&server, CLOSING_REQUEST, now_us);
     }
     return n;
 }
@@ -34,15 +34,15 @@ START_TEST(so_many_are_closed_in_order_and_no_more)
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
         begin();
         ck_assert_uint_eq(n_closed(begins[i], SERVER_CLOSINGS_MAX + 2), SERVER_CLOSINGS_MAX);
-        ck_assert(
-            !server_process_may_close(&server, CLOSING_REQUEST, begins[i] + PERIOD_US - SECOND_US));
+        ck_assert(!server_process_take_closing(&server, CLOSING_REQUEST,
+                                               begins[i] + PERIOD_US - SECOND_US));
     }
 }
 END_TEST
 
 START_TEST(a_new_period_has_all_again)
 {
-    ck_assert(server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
+    ck_assert(server_process_take_closing(&server, CLOSING_REQUEST, SECOND_US));
     const uint64_t last_us = PERIOD_US; /* of this period, a second before its end */
     ck_assert_uint_eq(n_closed(last_us, SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX - 1);
     ck_assert_uint_eq(n_closed(last_us + SECOND_US, 2 * SERVER_CLOSINGS_MAX), SERVER_CLOSINGS_MAX);
@@ -76,10 +76,10 @@ END_TEST
 START_TEST(tunnels_are_counted_apart)
 {
     for (unsigned i = 0; i < SERVER_CLOSINGS_MAX; i++) {
-        ck_assert(server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
+        ck_assert(server_process_take_closing(&server, CLOSING_REQUEST, SECOND_US));
     }
-    ck_assert(!server_process_may_close(&server, CLOSING_REQUEST, SECOND_US));
-    ck_assert(server_process_may_close(&server, CLOSING_TUNNEL, SECOND_US));
+    ck_assert(!server_process_take_closing(&server, CLOSING_REQUEST, SECOND_US));
+    ck_assert(server_process_take_closing(&server, CLOSING_TUNNEL, SECOND_US));
 }
 END_TEST
 
