@@ -446,6 +446,18 @@ def test_a_counted_request_is_not_tried_again_that_is_with_a_silent_server(start
     assert sum(len(server.requests) for server in servers) == 1
 
 
+def assert_charged_and_not_tried_again(server, leaver, other, n_requests):
+    """The streams of the leaver have all of its limit; that of the other goes on, as the last of @n_requests."""
+    client, streams = leaver
+    other_client, of_other = other
+    again = server.wait_for(n_requests)
+    again.peer.answer(again.stream)
+    assert other_client.answer(of_other).status == 200
+    assert [client.answer(stream).status for stream in streams] == [502] * 5
+    assert client.ask(more=of(LEAVER)).status == 429, "all are charged"
+    assert len(server.requests) == n_requests
+
+
 def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     """Their handlers would run twice for one charge, as often as a client ends the connection."""
     count_resets(server, lambda peer: end_with(peer, "ENHANCE_YOUR_CALM"))
@@ -455,12 +467,7 @@ def test_who_leaves_requests_has_no_others_tried_again(start, server, connect):
     of_other, _ = work(server, other, OTHER)
     time.sleep(0.5)  # longer than a request is on its way
     leave_at_once(server, client)
-    again = server.wait_for(11)
-    again.peer.answer(again.stream)
-    assert other.answer(of_other).status == 200
-    assert [client.answer(stream).status for stream in streams] == [502] * 5
-    assert client.ask(more=of(LEAVER)).status == 429, "all nine are charged"
-    assert len(server.requests) == 11
+    assert_charged_and_not_tried_again(server, (client, streams), (other, of_other), 11)
 
 
 def test_who_leaves_a_request_now_and_then_has_others_tried_again(start, server, connect):
@@ -500,15 +507,10 @@ def test_who_ends_a_connection_by_a_body_in_small_pieces_has_no_others_tried_aga
         client.reset(upload)
         until(lambda: request.reset, "the server to be told")
     end_with(pieces[0], "ENHANCE_YOUR_CALM")
-    again = server.wait_for(8)
-    again.peer.answer(again.stream)
-    assert other.answer(of_other).status == 200
-    assert [client.answer(stream).status for stream in streams] == [502] * 5
-    assert client.ask(more=of(LEAVER)).status == 429, "all six are charged"
-    assert len(server.requests) == 8
+    assert_charged_and_not_tried_again(server, (client, streams), (other, of_other), 8)
 
 
-def test_who_ends_a_connection_by_a_body_that_windows_cut_is_alone_afterwards(start, start_http2_server, connect):
+def test_who_ends_a_connection_by_a_body_that_windows_cut_has_no_others_tried_again(start, start_http2_server, connect):
     """A server that opens its windows byte by byte gets its DATA so, and may end the connection for that, as Tomcat."""
     server = start_http2_server(behave, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1})
     proxy = start(policy(server, more="", limit="algorithm: fixed_window, rate: 6/day, refund_on: 502"))
@@ -525,12 +527,7 @@ def test_who_ends_a_connection_by_a_body_that_windows_cut_is_alone_afterwards(st
     shared.peer.send(WindowUpdateFrame(pieces[0].stream_id, window_increment=1))
     until(lambda: len(pieces) == 2, "the second byte to come")
     end_with(shared.peer, "ENHANCE_YOUR_CALM")
-    again = server.wait_for(8)
-    again.peer.answer(again.stream)
-    assert other.answer(of_other).status == 200
-    assert [client.answer(stream).status for stream in streams] == [502] * 5
-    assert client.ask(more=of(LEAVER)).status == 429, "all six are charged"
-    assert len(server.requests) == 8
+    assert_charged_and_not_tried_again(server, (client, streams), (other, of_other), 8)
 
 
 @pytest.mark.parametrize("n_clients", [1, 2])

@@ -48,6 +48,14 @@ def reads_on(data):
     return behave
 
 
+def end_of(peer):
+    """What the proxy does next: b"" is the end in order, None a reset."""
+    try:
+        return peer.sock.recv(1)
+    except ConnectionResetError:
+        return None
+
+
 def await_ends(upstream, n):
     """The proxy has closed all of the n connections."""
     until(lambda: upstream.n_connections == n and not upstream.open_peers(), "all connections to be closed")
@@ -148,10 +156,7 @@ def test_exchanges_that_are_given_up_take_few_ports(start, start_upstream):
 
     def behave(peer, _request):
         peer.send(b"HTTP/1.1 200 OK\r\nX-Bad: \1\r\n\r\n")
-        try:
-            ends.append(peer.sock.recv(1))
-        except ConnectionResetError:
-            ends.append(None)
+        ends.append(end_of(peer))
         peer.close()
 
     upstream = start_upstream(behave)
@@ -174,10 +179,7 @@ def test_tunnels_that_clients_end_take_few_ports(start, start_upstream):
 
     def behave(peer, _request):
         peer.send(SWITCH)
-        try:
-            ends.put(peer.sock.recv(1))
-        except ConnectionResetError:
-            ends.put(None)
+        ends.put(end_of(peer))
         peer.close()
 
     upstream = start_upstream(behave)
