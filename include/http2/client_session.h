@@ -27,6 +27,10 @@ enum { HTTP2_NARROW_US = 100 * 1000 };
  * peer does not take what it was sent. */
 bool http2_session_is_narrow(const struct http2_session *session, uint64_t now_us);
 
+/* When to pack again though nothing has come: bytes wait for a wider window until then. 0: none do.
+ */
+uint64_t http2_session_held_until_us(const struct http2_session *session);
+
 /* Whether a request may be opened: the peer takes one more at a time, and takes new ones at all. */
 bool http2_session_may_open(const struct http2_session *session);
 

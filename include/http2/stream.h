@@ -47,6 +47,7 @@ struct http2_stream {
     uint64_t repeated;      /* what its head costs: see budget_repeated() */
     uint64_t small_us; /* of a client session: when a DATA of less than HTTP2_SMALL_BYTES that did
                           not end it was packed last; 0: none was */
+    uint64_t held_since_us; /* the same: its piece waits for a window that is not small; 0: no */
     uint64_t recent_from_us;
     struct list ready; /* among the streams that have bytes to send, and a window */
     uint64_t began_us; /* its head came, or is packed */

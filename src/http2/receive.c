@@ -3,6 +3,7 @@
 
 #include "http/grpc.h"
 #include "http2/session_inner.h"
+#include "http2/share.h"
 #include "http2/windows.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "http2/client_session.h"
 #include "http2/session_inner.h"
+#include "http2/share.h"
 #include "http2/windows.h"
 
 enum {
@@ -148,14 +149,9 @@ static void pack_data(struct http2_stream *stream, struct http2_batch *batch, si
 static void pack_stream(struct http2_session *session, struct http2_batch *batch)
 {
     struct http2_stream *stream = CONTAINER_OF(session->ready.next, struct http2_stream, ready);
-    const int64_t share = share_of_window(stream);
-    const int64_t window = stream->send_window < share ? stream->send_window : share;
-    const size_t most =
-        window < FRAME_BYTES_MAX ? (size_t)(window > 0 ? window : 0) : (size_t)FRAME_BYTES_MAX;
-    const size_t len = stream->piece.len < most ? stream->piece.len : most;
+    const size_t len = stream->piece.len > 0 ? share_of_window(stream) : 0;
     list_remove(&stream->ready);
     if (len == 0 && stream->piece.len > 0) {
-        session->has_held = true; /* its window is closed, or it has its share */
         return;
     }
     if (stream->piece.len > 0 || stream->n_trailers == 0) {
@@ -188,6 +184,7 @@ bool http2_session_pack(struct http2_session *session, struct http2_batch *batch
     session->now_us = now_us;
     budget_refill(&session->budget, now_us);
     share_note_window(session);
+    share_on_time(session);
     batch->n = 0;
     batch->used = 0;
     assert(has_room(batch));

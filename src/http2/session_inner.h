@@ -71,6 +71,7 @@ struct http2_session {
     uint32_t updates[UPDATES]; /* the latest WINDOW_UPDATEs; 0: none yet */
     unsigned n_updates;
     bool has_held;               /* a stream waits for its share of it */
+    uint64_t held_until_us;      /* with has_held: when one may send what is small; 0: never */
     uint32_t peer_stream_window; /* of a stream that begins */
     uint32_t peer_streams_max;   /* at a time */
     uint32_t peer_head_max;      /* bytes of a head, as SETTINGS_MAX_HEADER_LIST_SIZE counts them */
@@ -183,18 +184,5 @@ void send_note_ready(struct http2_stream *stream);
 
 /* The frames of a head, or of trailers, are packed. */
 void send_on_head_packed(struct http2_stream *stream, bool is_last);
-
-/* --- share.c: what a request may have of the connection's window --- */
-
-/* A WINDOW_UPDATE has come: of a stream; of the connection. */
-void share_note_update(struct http2_session *session, uint32_t increment);
-void share_on_update(struct http2_session *session, uint32_t increment);
-
-/* The window of the connection may have changed: note whether little of it is open. */
-void share_note_window(struct http2_session *session);
-
-/* How many bytes @stream may send now of the connection's window, which is open. 0: it has its
- * share, and becomes ready again with an update. */
-int64_t share_of_window(const struct http2_stream *stream);
 
 #endif /* SLUICE_HTTP2_SESSION_INNER_H */

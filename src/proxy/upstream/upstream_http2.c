@@ -225,6 +225,7 @@ static void on_close(struct upstream *connection)
         counter_down(&upstream_server_meters(connection->server)->http2_connections);
     }
     timer_close(&http2->ping);
+    timer_close(&http2->held_timer);
     upstream_sharing_close(http2);
     loop_task_cancel(&http2->flush);
 }
@@ -274,6 +275,20 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     return false;
 }
 
+/* Bytes may wait for a wider window: it does not have to come. */
+static void arm_held(struct upstream_http2 *http2, uint64_t now_us)
+{
+    const uint64_t until_us = http2_session_held_until_us(http2->session);
+    if (UNLIKELY(until_us != 0)) {
+        timer_arm(&http2->held_timer, until_us > now_us ? until_us - now_us : 0);
+    }
+}
+
+static void on_held_timer(void *context)
+{
+    upstream_http2_wake(context);
+}
+
 /* Streams that were reset meanwhile. */
 static void take_resets(struct upstream_http2 *http2, uint64_t now_us)
 {
@@ -317,6 +332,7 @@ static void flush(struct upstream_http2 *http2)
             return;
         }
     }
+    arm_held(http2, now_us);
     take_resets(http2, now_us);
     if (is_closed(http2)) {
         return;
@@ -606,6 +622,7 @@ bool upstream_http2_init(struct upstream *connection, const struct address *owne
     list_init(&http2->refused);
     loop_task_init(&http2->flush, on_flush);
     timer_init(&http2->ping, loop, on_ping_timer, http2);
+    timer_init(&http2->held_timer, loop, on_held_timer, http2);
     connection->http2 = http2;
     upstream_sharing_init(http2);
     connection->carrier_ops = &OPS;

@@ -58,9 +58,8 @@ struct upstream_stream {
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
     int n_pieces;
     int next_piece;
-    bool is_last;    /* they end the request */
-    bool is_sending; /* the user waits for on_drained() */
-
+    bool is_last;      /* they end the request */
+    bool is_sending;   /* the user waits for on_drained() */
     char *head_block;  /* of the latest head; NULL: none */
     char *large_block; /* the rest of a long one; NULL: none */
     struct upstream_late_head *late;
@@ -113,12 +112,13 @@ struct upstream_http2 {
     struct http2_room room;  /* for the head that is being read */
     struct head trailers_head;
     struct field trailer_fields[UPSTREAM_TRAILERS_MAX];
-    char *trailer_bytes; /* of TRAILER_BYTES_MAX; NULL: none came so far */
-    void *kept;          /* a copy of what the socket did not take; NULL: none */
-    uint64_t read_us;    /* monotonic: when bytes came last */
-    uint64_t pinged_us;  /* the same: when a PING was sent last */
-    bool has_heard;      /* a part of an answer since then, or none was sent */
-    struct timer ping;   /* while streams are under way */
+    char *trailer_bytes;     /* of TRAILER_BYTES_MAX; NULL: none came so far */
+    void *kept;              /* a copy of what the socket did not take; NULL: none */
+    uint64_t read_us;        /* monotonic: when bytes came last */
+    uint64_t pinged_us;      /* the same: when a PING was sent last */
+    bool has_heard;          /* a part of an answer since then, or none was sent */
+    struct timer ping;       /* while streams are under way */
+    struct timer held_timer; /* see http2_session_held_until_us() */
     struct loop_task flush;
 };
 

@@ -3,211 +3,19 @@
 #include "http2/client_session.h"
 
 #include <check.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "http2/session_inner.h"
-
-enum { TEXT_MAX = 4096, FRAME_HEAD = 9, REQUESTS_MAX = 8, WINDOW = 65535 };
-
-/* A request, with the memory of its answer's heads. */
-struct request {
-    struct http2_stream stream;
-    struct head head;
-    struct field fields[8];
-    char bytes[512];
-};
-
-static struct http2_session *session;
-static struct request requests[REQUESTS_MAX];
-static struct http2_room room;
-static char text[TEXT_MAX];
-static uint64_t now_us = 1;
-
-PRINTF_LIKE(1, 2) static void say(const char *format, ...)
-{
-    va_list arguments;
-    const size_t len = strlen(text);
-    va_start(arguments, format);
-    (void)vsnprintf(text + len, sizeof(text) - len, format, arguments);
-    va_end(arguments);
-}
-
-/* --- frames of ours --- */
-
-static void report_frames(const char *bytes, size_t len)
-{
-    static const char *const NAMES[] = {"DATA", "HEADERS", "PRIORITY", "RST_STREAM",   "SETTINGS",
-                                        "PUSH", "PING",    "GOAWAY",   "WINDOW_UPDATE"};
-    if (len >= HTTP2_PREFACE_BYTES && memcmp(bytes, HTTP2_PREFACE.data, HTTP2_PREFACE_BYTES) == 0) {
-        say("preface\n");
-        bytes += HTTP2_PREFACE_BYTES;
-        len -= HTTP2_PREFACE_BYTES;
-    }
-    while (len > 0) {
-        const unsigned char *head = (const unsigned char *)bytes;
-        const size_t n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
-        const unsigned id = (unsigned)head[7] << 8 | head[8];
-        const bool has_code = head[3] == 3 || head[3] == 7;
-        say("%s %u", NAMES[head[3]], id);
-        if (has_code) {
-            say(" %u", head[FRAME_HEAD + (head[3] == 3 ? 3 : 7)]);
-        } else if (head[3] == 0) {
-            say(" %zu", n);
-        }
-        say("%s\n", (head[3] <= 1 && (head[4] & 1) != 0) ? " end" : "");
-        ck_assert_uint_le(FRAME_HEAD + n, len);
-        bytes += FRAME_HEAD + n;
-        len -= FRAME_HEAD + n;
-    }
-}
-
-/* Write all that is due. */
-static void pack(void)
-{
-    static char out[256 * 1024];
-    for (;;) {
-        struct iovec slices[8];
-        char bytes[1024];
-        struct http2_batch batch = {
-            .slices = slices, .n_max = 8, .bytes = bytes, .capacity = sizeof(bytes)};
-        size_t len = 0;
-        ck_assert(http2_session_pack(session, &batch, now_us));
-        for (int i = 0; i < batch.n; i++) {
-            memcpy(out + len, slices[i].iov_base, slices[i].iov_len);
-            len += slices[i].iov_len;
-        }
-        report_frames(out, len);
-        while (http2_session_next_sent(session) != NULL) {
-        }
-        if (batch.n == 0) {
-            return;
-        }
-    }
-}
-
-/* --- frames of the server --- */
-
-static void take_events(struct span bytes)
-{
-    struct http2_event event;
-    do {
-        event = http2_session_read(session, &bytes, &room, now_us);
-        struct request *request = (struct request *)event.stream;
-        const unsigned id = request != NULL ? (unsigned)request->stream.id : 0;
-        const char *last = event.is_last ? " last" : "";
-        switch (event.kind) {
-        case HTTP2_NONE:
-            break;
-        case HTTP2_NEEDS_ROOM:
-            room = (struct http2_room){
-                .stream = &request->stream,
-                .head = &request->head,
-                .builder = {.fields = request->fields,
-                            .n_fields_max = ARRAY_LEN(request->fields),
-                            .bytes = request->bytes,
-                            .capacity = sizeof(request->bytes),
-                            .head_bytes_max = sizeof(request->bytes)},
-            };
-            break;
-        case HTTP2_HEAD:
-            room.stream = NULL;
-            say("head %u %u body=%d error=%u%s\n", id, request->head.status,
-                (int)request->head.body, request->head.error.status, last);
-            break;
-        case HTTP2_MALFORMED:
-            room.stream = NULL;
-            say("malformed %u\n", id);
-            break;
-        case HTTP2_BODY:
-            say("body %u %.*s%s\n", id, SPAN_ARGS(event.piece), last);
-            break;
-        case HTTP2_TRAILERS:
-        case HTTP2_BAD_TRAILERS:
-            room.stream = NULL;
-            say("trailers %u %zu\n", id, request->head.n_fields);
-            break;
-        case HTTP2_RESET:
-            say("reset %u%s%s\n", id, event.is_by_peer ? " by peer" : "",
-                http2_stream_is_unprocessed(&request->stream) ? " unprocessed" : "");
-            break;
-        case HTTP2_WINDOW:
-            say("window %u\n", id);
-            break;
-        }
-    } while (event.kind != HTTP2_NONE);
-}
-
-static void frame(unsigned type, unsigned flags, unsigned id, const void *payload, size_t len)
-{
-    char bytes[1024];
-    const char head[FRAME_HEAD] = {0, (char)(len >> 8), (char)len, (char)type, (char)flags, 0,
-                                   0, (char)(id >> 8),  (char)id};
-    memcpy(bytes, head, sizeof(head));
-    memcpy(bytes + sizeof(head), payload, len);
-    take_events(span_of(bytes, sizeof(head) + len));
-}
-
-#define FRAME(type, flags, id, payload) frame(type, flags, id, payload, sizeof(payload) - 1)
-
-/* Fields "name=value name=value", each a literal that is not indexed. */
-static void headers(unsigned flags, unsigned id, const char *fields)
-{
-    char block[512];
-    size_t n = 0;
-    char copy[512];
-    (void)snprintf(copy, sizeof(copy), "%s", fields);
-    for (char *save, *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        char *value = strchr(word, '=');
-        *value++ = 0;
-        block[n++] = 0;
-        block[n++] = (char)strlen(word);
-        memcpy(block + n, word, strlen(word));
-        n += strlen(word);
-        block[n++] = (char)strlen(value);
-        memcpy(block + n, value, strlen(value));
-        n += strlen(value);
-    }
-    frame(1, flags | 4, id, block, n);
-}
-
-static void open_request(unsigned i, bool is_head, bool is_last)
-{
-    const struct field fields[] = {
-        {.name = SPAN(":method"), .value = SPAN("GET")},
-        {.name = SPAN(":scheme"), .value = SPAN("http")},
-        {.name = SPAN(":path"), .value = SPAN("/")},
-        {.name = SPAN(":authority"), .value = SPAN("a")},
-    };
-    const struct http2_fields list = {fields, ARRAY_LEN(fields)};
-    ck_assert(http2_session_open(session, &requests[i].stream, &list, is_head, is_last));
-}
-
-static void set_up(void)
-{
-    const struct http2_config config = {
-        .streams_max = REQUESTS_MAX, .head_bytes_max = 65536, .stream_window = WINDOW};
-    memset(requests, 0, sizeof(requests));
-    room = (struct http2_room){0};
-    text[0] = 0;
-    session = http2_session_new_client(&config, 0);
-    ck_assert_ptr_nonnull(session);
-}
-
-static void tear_down(void)
-{
-    http2_session_free(session);
-}
+#include "unit/http2/server_frames.h"
 
 /* The handshake, and one request that is out. */
 static void begin(bool is_head)
 {
     FRAME(4, 0, 0, "");
     open_request(0, is_head, true);
-    pack();
+    pack_all();
     FRAME(4, 1, 0, "");
     text[0] = 0;
 }
@@ -215,7 +23,7 @@ static void begin(bool is_head)
 START_TEST(a_request_and_its_answer)
 {
     open_request(0, false, true);
-    pack();
+    pack_all();
     ck_assert_str_eq(text, "preface\nSETTINGS 0\nWINDOW_UPDATE 0\nHEADERS 1 end\n");
     text[0] = 0;
     FRAME(4, 0, 0, "");
@@ -225,7 +33,7 @@ START_TEST(a_request_and_its_answer)
     http2_stream_took(&requests[0].stream, 5);
     http2_stream_release(&requests[0].stream);
     text[0] = 0;
-    pack();
+    pack_all();
     ck_assert_str_eq(text, "SETTINGS 0\n");
     ck_assert_uint_eq(http2_session_streams(session), 0);
 }
@@ -276,7 +84,7 @@ START_TEST(answers_by_the_rules_of_heads)
     }
     http2_stream_release(&requests[0].stream);
     const size_t len = strlen(text);
-    pack();
+    pack_all();
     char *settings = strstr(text + len, "SETTINGS 0\n");
     if (settings != NULL) {
         memmove(settings, settings + strlen("SETTINGS 0\n"), strlen(settings + 10));
@@ -311,7 +119,7 @@ START_TEST(a_reset_and_a_refusal)
 {
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     text[0] = 0;
     FRAME(3, 0, 1, "\0\0\0\2");
     FRAME(3, 0, 3, "\0\0\0\7");
@@ -323,7 +131,7 @@ START_TEST(a_late_refusal_does_not_say_that_nothing_was_done)
 {
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     text[0] = 0;
     now_us += 249999;
     FRAME(3, 0, 1, "\0\0\0\7");
@@ -337,11 +145,11 @@ START_TEST(a_refusal_is_judged_by_what_the_server_said_before)
 {
     open_request(0, false, true);
     open_request(1, false, true);
-    pack();
+    pack_all();
     FRAME(4, 0, 0, "\0\3\0\0\0\1");
     open_request(2, false, true);
     open_request(3, false, true);
-    pack();
+    pack_all();
     headers(0, 5, ":status=103");
     FRAME(8, 0, 7, "\0\0\0\1");
     text[0] = 0;
@@ -359,7 +167,7 @@ START_TEST(goaway_tells_what_was_not_processed)
 {
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     text[0] = 0;
     ck_assert(http2_session_may_open(session));
     FRAME(7, 0, 0, "\0\0\0\1\0\0\0\0");
@@ -379,7 +187,7 @@ START_TEST(the_streams_that_are_granted_are_kept_to)
         open_request(i, false, true);
     }
     ck_assert(!http2_session_may_open(session) && http2_session_takes_requests(session));
-    pack();
+    pack_all();
     http2_stream_release(&requests[0].stream);
     ck_assert(http2_session_may_open(session));
 }
@@ -388,12 +196,12 @@ END_TEST
 START_TEST(a_request_that_was_not_sent_is_withdrawn_without_a_frame)
 {
     FRAME(4, 0, 0, "");
-    pack();
+    pack_all();
     text[0] = 0;
     open_request(0, false, true);
     ck_assert(http2_stream_is_unprocessed(&requests[0].stream));
     http2_stream_release(&requests[0].stream);
-    pack();
+    pack_all();
     ck_assert_str_eq(text, "");
 }
 END_TEST
@@ -403,31 +211,13 @@ START_TEST(a_request_that_is_left_is_cancelled_or_dropped)
     begin(false);
     ck_assert(!http2_stream_is_unprocessed(&requests[0].stream));
     (_i == 0 ? http2_stream_release : http2_stream_drop)(&requests[0].stream);
-    pack();
+    pack_all();
     ck_assert_str_eq(text, _i == 0 ? "RST_STREAM 1 8\n" : "");
     text[0] = 0;
     headers(0, 1, ":status=200"); /* on its way: ignored */
     FRAME(0, 1, 1, "late");
     ck_assert_str_eq(text, "");
     ck_assert(!http2_session_is_failed(session));
-}
-END_TEST
-
-START_TEST(a_body_waits_for_the_window)
-{
-    FRAME(4, 0, 0, "\0\4\0\0\0\3");
-    open_request(0, false, false);
-    http2_stream_send(&requests[0].stream, SPAN("abcde"), true, NULL);
-    pack();
-    ck_assert_ptr_nonnull(strstr(text, "HEADERS 1\nDATA 1 3\n"));
-    text[0] = 0;
-    FRAME(8, 0, 1, "\0\0\0\2");
-    pack();
-    ck_assert_str_eq(text, "window 1\nDATA 1 2 end\n");
-    text[0] = 0;
-    FRAME(8, 0, 1, "\0\0\0\2"); /* told once */
-    FRAME(8, 0, 0, "\0\0\0\2");
-    ck_assert_str_eq(text, "");
 }
 END_TEST
 
@@ -443,7 +233,7 @@ static void check_window(void)
 static void check_next(unsigned i)
 {
     open_request(i, false, true);
-    pack();
+    pack_all();
     ck_assert_ptr_null(strstr(text, "GOAWAY"));
     text[0] = 0;
     const int id = requests[i].stream.id;
@@ -482,7 +272,7 @@ START_TEST(an_answer_that_comes_twice_while_its_request_is_sent_is_dropped)
 {
     FRAME(4, 0, 0, "");
     open_request(0, false, false);
-    pack();
+    pack_all();
     FRAME(4, 1, 0, "");
     text[0] = 0;
     headers(1, 1, ":status=200");
@@ -493,7 +283,7 @@ START_TEST(an_answer_that_comes_twice_while_its_request_is_sent_is_dropped)
     ck_assert_ptr_null(room.stream);
     text[0] = 0;
     http2_stream_send(&requests[0].stream, SPAN("abc"), true, NULL);
-    pack();
+    pack_all();
     ck_assert_str_eq(text, "DATA 1 3 end\n");
     check_next(1);
 }
@@ -505,9 +295,9 @@ START_TEST(an_answer_that_was_reset_long_ago_is_dropped)
     http2_stream_release(&requests[0].stream);
     for (unsigned i = 0; i < 300; i++) {
         open_request(1, false, true);
-        pack();
+        pack_all();
         http2_stream_release(&requests[1].stream);
-        pack();
+        pack_all();
         text[0] = 0;
     }
     headers(0, 1, ":status=200");
@@ -523,7 +313,7 @@ START_TEST(the_fields_of_a_late_head_are_read)
 {
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     headers(1, 1, ":status=200");
     text[0] = 0;
     FRAME(1, 1, 1, "\x88\x40\1a");
@@ -555,7 +345,7 @@ START_TEST(what_comes_late_is_bounded)
     } else {
         frame(0, 0, 1, piece, sizeof(piece));
     }
-    pack();
+    pack_all();
     ck_assert_ptr_nonnull(strstr(text, "GOAWAY 0 11\n"));
 }
 END_TEST
@@ -587,66 +377,6 @@ START_TEST(what_may_come_late_grows_with_requests_up_to_a_bound)
 }
 END_TEST
 
-/* Open a request, and send as much of @body as may be. Returns how much was sent. */
-static size_t upload(unsigned i, struct span body)
-{
-    open_request(i, false, false);
-    http2_stream_send(&requests[i].stream, body, true, NULL);
-    pack();
-    return body.len - http2_stream_unsent(&requests[i].stream);
-}
-
-START_TEST(a_request_has_a_share_of_the_window_once_updates_are_known)
-{
-    static char body[WINDOW];
-    const struct span all = span_of(body, sizeof(body));
-    FRAME(4, 0, 0, "");
-    for (unsigned i = 0; i < 8; i++) {
-        FRAME(8, 0, 0, "\0\0\0\x64");
-    }
-    const size_t first = upload(0, all);
-    const size_t second = upload(1, all);
-    const size_t third = upload(2, all);
-    ck_assert_uint_le(first, WINDOW / 4 + 400);
-    ck_assert_uint_ge(first, WINDOW / 4 - 400);
-    ck_assert(third > 0 && third < second && second < first);
-    ck_assert_uint_eq(upload(3, span_of(body, 1000)), 1000);
-    /* The server reads of the first: it goes on, and so do the others by what that leaves them. */
-    FRAME(8, 0, 1, "\0\0\x20\0");
-    pack();
-    ck_assert_uint_gt(all.len - http2_stream_unsent(&requests[0].stream), first);
-    FRAME(8, 0, 0, "\0\0\x40\0");
-    pack();
-    ck_assert_uint_gt(all.len - http2_stream_unsent(&requests[1].stream), second);
-    ck_assert(!http2_session_is_failed(session));
-}
-END_TEST
-
-START_TEST(nobody_is_held_back_until_updates_are_known)
-{
-    static char body[WINDOW];
-    FRAME(4, 0, 0, "");
-    for (unsigned i = 0; i < 7; i++) {
-        FRAME(8, 0, 0, "\0\0\0\x64");
-    }
-    ck_assert_uint_eq(upload(0, span_of(body, sizeof(body))), WINDOW);
-    ck_assert_uint_eq(upload(1, span_of(body, 700)), 700);
-}
-END_TEST
-
-START_TEST(a_window_is_narrow_when_little_of_it_is_open_for_a_while)
-{
-    static char body[WINDOW];
-    FRAME(4, 0, 0, "");
-    ck_assert(!http2_session_is_narrow(session, UINT64_MAX));
-    ck_assert_uint_eq(upload(0, span_of(body, sizeof(body))), WINDOW);
-    ck_assert(!http2_session_is_narrow(session, HTTP2_NARROW_US));
-    ck_assert(http2_session_is_narrow(session, 1 + HTTP2_NARROW_US));
-    FRAME(8, 0, 0, "\0\0\x80\0");
-    ck_assert(!http2_session_is_narrow(session, 1 + HTTP2_NARROW_US));
-}
-END_TEST
-
 START_TEST(heads_are_measured_as_the_server_does)
 {
     const struct field fields[] = {{.name = SPAN("abc"), .value = SPAN("de")},
@@ -665,7 +395,7 @@ START_TEST(the_server_tells_whose_fault_an_end_is)
     begin(false);
     open_request(1, false, true);
     open_request(2, false, true);
-    pack();
+    pack_all();
     FRAME(3, 0, 1, "\0\0\0\x0b");
     FRAME(3, 0, 3, "\0\0\0\2");
     ck_assert(http2_stream_is_refused(&requests[0].stream));
@@ -690,7 +420,7 @@ START_TEST(the_window_of_the_connection_stays_open)
     static char piece[1000];
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     headers(0, 1, ":status=200");
     headers(0, 3, ":status=200");
     for (unsigned i = 0; i < WINDOW / sizeof(piece); i++) {
@@ -729,7 +459,7 @@ START_TEST(faults_end_the_connection)
     const struct fault *fault = &FAULTS[_i];
     begin(false);
     frame(fault->type, fault->flags, fault->id, fault->payload, fault->len);
-    pack();
+    pack_all();
     ck_assert_msg(strstr(text, "GOAWAY 0") != NULL, "%s:\n%s", fault->what, text);
     ck_assert_int_eq(http2_session_faulty_id(session), fault->faulty_id);
 }
@@ -739,7 +469,7 @@ START_TEST(a_block_that_is_interrupted_is_at_fault)
 {
     begin(false);
     open_request(1, false, true);
-    pack();
+    pack_all();
     FRAME(1, 0, 3, "\x88");
     FRAME(0, 0, 1, "x");
     ck_assert(http2_session_is_failed(session));
@@ -750,7 +480,7 @@ END_TEST
 START_TEST(a_server_of_http_1_1_is_a_fault)
 {
     take_events(SPAN("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"));
-    pack();
+    pack_all();
     ck_assert(http2_session_is_failed(session) && http2_session_is_over(session));
     ck_assert_int_eq(http2_session_faulty_id(session), 0);
 }
@@ -779,10 +509,6 @@ int main(void)
     tcase_add_loop_test(tcase, what_comes_late_is_bounded, 0, 2);
     tcase_add_test(tcase, late_frames_that_are_empty_are_bounded);
     tcase_add_test(tcase, what_may_come_late_grows_with_requests_up_to_a_bound);
-    tcase_add_test(tcase, a_body_waits_for_the_window);
-    tcase_add_test(tcase, a_request_has_a_share_of_the_window_once_updates_are_known);
-    tcase_add_test(tcase, nobody_is_held_back_until_updates_are_known);
-    tcase_add_test(tcase, a_window_is_narrow_when_little_of_it_is_open_for_a_while);
     tcase_add_test(tcase, heads_are_measured_as_the_server_does);
     tcase_add_test(tcase, the_server_tells_whose_fault_an_end_is);
     tcase_add_test(tcase, the_window_of_the_connection_stays_open);
