@@ -135,6 +135,10 @@ const struct tls_client *tls_client_of(const struct stream *stream);
 /* The alert by which the peer ended the connection after the handshake, as a client does whose
  * certificate a server of TLS 1.3 refuses. Static; NULL: there was none. */
 const char *tls_alert_of(const struct stream *stream);
+/* Whether such an alert may be one of the handshake. By TLS 1.2 that is over for both sides before
+ * the first byte, so that an alert is about what was asked for, as a new handshake that we decline
+ * is (a certificate for one path). */
+bool tls_has_late_handshake(const struct stream *stream);
 struct ssl_st *tls_ssl_of(const struct stream *stream);
 
 #endif /* SLUICE_TLS_TLS_STREAM_H */

@@ -692,6 +692,11 @@ const char *tls_alert_of(const struct stream *stream)
     return session_of(stream)->alert;
 }
 
+bool tls_has_late_handshake(const struct stream *stream)
+{
+    return SSL_version(tls_ssl_of(stream)) >= TLS1_3_VERSION;
+}
+
 const struct tls_client *tls_client_of(const struct stream *stream)
 {
     return &session_of(stream)->client;

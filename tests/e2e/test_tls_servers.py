@@ -14,7 +14,7 @@ import pytest
 from harness import admin, message, secure_upstream, websocket
 from harness.certificates import Authority, dated
 from harness.client import Client
-from harness.openssl import TicketServer
+from harness.openssl import RenegotiatingServer, TicketServer
 from harness.ports import free_port
 from harness.program import command
 from harness.reload import reload
@@ -226,6 +226,25 @@ def a_pair_without_its_intermediate(authority, folder):
     os.replace(certificate, unsent.certificate)
     os.replace(key, unsent.folder / "ca.key")
     return unsent.sign("leaf", "IP:127.0.0.1")
+
+
+def test_a_path_that_a_server_wants_a_certificate_for_ejects_nobody(start, start_secure, authority):
+    """By TLS 1.2 it asks behind the handshake, and ends the connection by an alert: for that path, whoever asks."""
+    servers = [RenegotiatingServer(*files_of(authority, "server")) for _ in range(2)]
+    try:
+        urls = ", ".join(server.url for server in servers)
+        proxy = start(policy(f"[{urls}]", authority, more=", eject: {failures: 2, for: 1m}, retries: 0"))
+        for _ in range(8):
+            response = proxy.ask(path="/private")
+            assert response.status == 502
+            assert response.json()["detail"].startswith("the upstream refused TLS: ")
+        for _ in range(4):
+            assert proxy.ask().body == b"ok\n"
+        assert 'msg="server is down"' not in proxy.stderr()
+        assert {server.n_requests for server in servers} != {0}
+    finally:
+        for server in servers:
+            server.stop()
 
 
 @pytest.mark.parametrize("make, words", [

@@ -454,12 +454,15 @@ static bool was_given_up(const struct exchange *exchange)
 /* Why the connection was lost, and what that says of its server. */
 static const char *read_loss(struct exchange *exchange, enum upstream_outcome *outcome)
 {
-    const char *alert = upstream_alert(exchange->upstream);
+    bool is_of_handshake = false;
+    const char *alert = upstream_alert(exchange->upstream, &is_of_handshake);
     if (alert == NULL) {
         return LOST;
     }
-    *outcome = OUTCOME_INSECURE;
-    upstream_name_report_insecure(exchange->server, alert);
+    if (is_of_handshake) {
+        *outcome = OUTCOME_INSECURE;
+        upstream_name_report_insecure(exchange->server, alert);
+    }
     return keep_reason(exchange, "the upstream refused TLS: ", alert);
 }
 

@@ -543,18 +543,20 @@ bool upstream_refuses_upgrade(struct upstream *upstream)
     return true;
 }
 
-const char *upstream_alert(const struct upstream *upstream)
-{
-    if (upstream->stream_ops != NULL) {
-        return upstream->stream_ops->alert(upstream);
-    }
-    return tls_is_used(&upstream->stream) ? tls_alert_of(&upstream->stream) : NULL;
-}
-
 static const struct stream *socket_of(const struct upstream *upstream)
 {
     return upstream->stream_ops != NULL ? upstream->stream_ops->socket(upstream)
                                         : &upstream->stream;
+}
+
+const char *upstream_alert(const struct upstream *upstream, bool *is_of_handshake)
+{
+    const struct stream *socket = socket_of(upstream);
+    if (socket->fd < 0 || !tls_is_used(socket)) {
+        return NULL;
+    }
+    *is_of_handshake = tls_has_late_handshake(socket);
+    return tls_alert_of(socket);
 }
 
 bool upstream_is_securing(const struct upstream *upstream)

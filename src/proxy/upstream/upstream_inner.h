@@ -46,7 +46,6 @@ struct upstream_stream_ops {
     void (*pump)(struct upstream *upstream);
     bool (*is_unprocessed)(const struct upstream *upstream);
     enum upstream_loss (*loss)(struct upstream *upstream, bool is_counted);
-    const char *(*alert)(const struct upstream *upstream);
     const struct stream *(*socket)(const struct upstream *upstream);
     void (*keep_trailers)(struct upstream *upstream, char *memory);
     size_t (*trailer_bytes)(const struct upstream *upstream);

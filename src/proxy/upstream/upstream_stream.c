@@ -689,12 +689,6 @@ static enum upstream_loss loss_of(struct upstream *upstream, bool is_counted)
     return has_failed ? LOSS_SHARED : LOSS_PLAIN;
 }
 
-static const char *alert_of(const struct upstream *upstream)
-{
-    const struct stream *socket = &const_stream_of(upstream)->connection->stream;
-    return socket->fd >= 0 && tls_is_used(socket) ? tls_alert_of(socket) : NULL;
-}
-
 static const struct stream *socket_of(const struct upstream *upstream)
 {
     return &const_stream_of(upstream)->connection->stream;
@@ -755,7 +749,6 @@ static const struct upstream_stream_ops OPS = {
     .pump = pump,
     .is_unprocessed = is_unprocessed,
     .loss = loss_of,
-    .alert = alert_of,
     .socket = socket_of,
     .keep_trailers = keep_trailers,
     .trailer_bytes = trailer_bytes_of,

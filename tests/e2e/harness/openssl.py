@@ -1,5 +1,5 @@
-"""A client of TLS whose records are made before they are sent, and a server that gives tickets when it likes: OpenSSL by
-its C interface, for what Python's ssl does not offer."""
+"""A client of TLS whose records are made before they are sent, a server that gives tickets when it likes, and one that
+renegotiates: OpenSSL by its C interface, for what Python's ssl does not offer."""
 
 import ctypes
 import ctypes.util
@@ -131,15 +131,16 @@ class Sealer:
 
 
 class TicketServer:
-    """A server of TLS 1.3, one connection at a time, that answers "ok" to every request and gives no ticket but those of
+    """A server of TLS, one connection at a time, that answers "ok" to every request and gives no ticket but those of
     give_ticket()."""
 
     ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
 
-    def __init__(self, certificate, key):
+    def __init__(self, certificate, key, version=TLS_1_3):
         self.resumed = []  # whether each connection was
         self.n_requests = 0
         self._context = _pointer(_ssl.SSL_CTX_new(_pointer(_ssl.TLS_server_method())))
+        assert _ssl.SSL_CTX_ctrl(self._context, _SET_MAX_VERSION, ctypes.c_long(version), None) == 1
         assert _ssl.SSL_CTX_set_num_tickets(self._context, ctypes.c_size_t(0)) == 1
         assert _ssl.SSL_CTX_use_certificate_chain_file(self._context, str(certificate).encode()) == 1
         assert _ssl.SSL_CTX_use_PrivateKey_file(self._context, str(key).encode(), 1) == 1
@@ -172,7 +173,11 @@ class TicketServer:
                 if _ssl.SSL_read(connection, buffer, _READ_BYTES) <= 0:
                     return
                 self.n_requests += 1
-                _ssl.SSL_write(connection, self.ANSWER, len(self.ANSWER))
+                if not self._answer(connection, buffer.raw):
+                    return
+
+    def _answer(self, connection, _request):
+        return _ssl.SSL_write(connection, self.ANSWER, len(self.ANSWER)) > 0
 
     def give_ticket(self):
         """Late: while no request is under way."""
@@ -192,3 +197,19 @@ class TicketServer:
         self._thread.join()
         self._listener.close()
         _ssl.SSL_CTX_free(self._context)
+
+
+class RenegotiatingServer(TicketServer):
+    """One of TLS 1.2 that asks for a certificate on one path, as Apache's SSLVerifyClient in a Location: by a new
+    handshake, which a client that declines is sent an alert for."""
+
+    PRIVATE = b"GET /private "
+
+    def __init__(self, certificate, key):
+        super().__init__(certificate, key, TLS_1_2)
+
+    def _answer(self, connection, request):
+        if not request.startswith(self.PRIVATE):
+            return super()._answer(connection, request)
+        assert _ssl.SSL_renegotiate(connection) == 1 and _ssl.SSL_do_handshake(connection) == 1
+        return _ssl.SSL_do_handshake(connection) == 1
