@@ -262,9 +262,9 @@ static void check_rule(struct search *search, const struct limit_rule *rule)
 
 /* --- routes --- */
 
-/* A value that the log lacks is absent in each of its requests. */
+/* A value that the log lacks, unless @is_there as a hash, is absent in each of its requests. */
 static void note_condition(struct search *search, const struct route *route, const char *source,
-                           const struct value_match *condition)
+                           const struct value_match *condition, bool is_there)
 {
     char buffer[NOTE_BYTES];
     struct text note = text_of(buffer, sizeof(buffer));
@@ -274,8 +274,29 @@ static void note_condition(struct search *search, const struct route *route, con
                           : "takes no request: it matches by ");
     text_add(&note, span_of_text(source));
     text_add(&note, condition->name);
-    text_add_literal(&note, ", which the log lacks");
+    text_add(&note,
+             is_there ? SPAN(", of which the log has hashes") : SPAN(", which the log lacks"));
     add_note(search, &note);
+}
+
+/* A hash is none of the values of a policy, but says that there is a value. */
+static bool is_unreadable(const struct search *search, const struct value_match *condition)
+{
+    return search->reported->is_hashed && condition->kind == VALUE_MATCH_EQUALS;
+}
+
+/* Note the first condition on the query that no request of these logs meets as it did. */
+static bool check_parameters(struct search *search, const struct route *route)
+{
+    for (size_t i = 0; i < route->match.n_parameters; i++) {
+        const struct value_match *parameter = &route->match.parameters[i];
+        const bool is_there = search->reported->has_query;
+        if (!is_there || is_unreadable(search, parameter)) {
+            note_condition(search, route, "query.", parameter, is_there);
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool has_certificates(const struct search *search)
@@ -332,13 +353,13 @@ static void check_match(struct search *search, const struct route *route)
         if (is_grpc && is_reported(search, LOG_GRPC)) {
             continue;
         }
-        if (!has_header(search, field->name)) {
-            note_condition(search, route, is_grpc ? "grpc: header." : "header.", field);
+        const bool is_there = has_header(search, field->name);
+        if (!is_there || is_unreadable(search, field)) {
+            note_condition(search, route, is_grpc ? "grpc: header." : "header.", field, is_there);
             return;
         }
     }
-    if (route->match.n_parameters > 0 && !search->reported->has_query) {
-        note_condition(search, route, "query.", &route->match.parameters[0]);
+    if (!check_parameters(search, route)) {
         return;
     }
     if (route->match.n_claims > 0) {
@@ -353,9 +374,12 @@ static void check_cost(struct search *search, const struct route *route)
     char buffer[NOTE_BYTES];
     struct text note = text_of(buffer, sizeof(buffer));
     begin_note(&note, "route", route->name, "takes each request to cost ");
-    if (route->cost.kind == COST_REQUEST_HEADER && !has_header(search, route->cost.field)) {
+    const bool is_hashed = search->reported->is_hashed;
+    if (route->cost.kind == COST_REQUEST_HEADER &&
+        (is_hashed || !has_header(search, route->cost.field))) {
         text_add_u64(&note, route->cost.max);
-        text_add_literal(&note, ", the most: the log lacks header.");
+        text_add(&note, is_hashed ? SPAN(", the most: the log has at most a hash of header.")
+                                  : SPAN(", the most: the log lacks header."));
         text_add(&note, route->cost.field);
     } else if (route->cost.kind == COST_RESPONSE_HEADER && !is_reported(search, LOG_COST)) {
         text_add_u64(&note, route->cost.units);

@@ -125,6 +125,32 @@ def test_the_plans_that_a_recording_lacks_are_said(start, tmp_path):
             'limit "header" is judged by its rate without a plan: the log lacks header.x-plan']
 
 
+READ = """
+workers: 1
+log: off
+admin: "unix:{folder}/admin.sock"
+limits: {{counted: {{key: [header.x-plan, query.kind], rate: 60/hour, missing: skip}}}}
+routes:
+  - {{name: gold, match: {{header: {{x-plan: gold}}}}, limits: [counted], respond: {{status: 204}}}}
+  - {{name: big, match: {{query: {{kind: big}}}}, limits: [counted], respond: {{status: 204}}}}
+  - {{name: any, match: {{header: {{x-plan: true}}}}, limits: [counted], respond: {{status: 204}}}}
+  - {{limits: [counted], cost: {{from: header.x-plan, max: 3, trust: any}}, respond: {{status: 204}}}}
+"""
+
+
+def test_the_routes_that_read_what_a_recording_has_as_hashes_are_said(start, tmp_path):
+    proxy = start(READ.format(folder=tmp_path))
+    admin = Admin(addresses(proxy)[0])
+    record(admin)
+    for path in ("/?kind=big", "/?kind=small"):
+        proxy.ask("GET", path, {"X-Plan": "gold"})
+    until(lambda: state(admin)["lines"] == 2, "2 lines")
+    assert sorted(replay(admin, "counted.rate=5/hour")["policy"]["notes"]) == [
+        'route "big" takes no request: it matches by query.kind, of which the log has hashes',
+        'route "gold" takes no request: it matches by header.x-plan, of which the log has hashes',
+        'route "route-4" takes each request to cost 3, the most: the log has at most a hash of header.x-plan']
+
+
 def test_no_secret_is_in_its_memory_as_it_came(quiet):
     """The names of clients come from the log: no value of a header, cookie or parameter does."""
     admin = admin_of(quiet)
