@@ -275,11 +275,12 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     return false;
 }
 
-/* Bytes may wait for a wider window: it does not have to come. */
+/* Bytes may wait for a wider window: it does not have to come. A socket that takes no bytes calls
+ * when it does. */
 static void arm_held(struct upstream_http2 *http2, uint64_t now_us)
 {
     const uint64_t until_us = http2_session_held_until_us(http2->session);
-    if (UNLIKELY(until_us != 0)) {
+    if (UNLIKELY(until_us != 0) && !stream_is_blocked(&http2->connection->stream)) {
         timer_arm(&http2->held_timer, until_us > now_us ? until_us - now_us : 0);
     }
 }
