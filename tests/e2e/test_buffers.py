@@ -1,5 +1,6 @@
 """The start of a request's body is kept until a server is chosen, so that a slow client holds none."""
 
+import contextlib
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import pytest
 
 from harness import program
 from harness.admin import Admin, addresses
+from harness.client import Client
 from harness.reload import reload
 from harness.upstream import OK
 from harness.wait import Stalls, until
@@ -202,6 +204,49 @@ def test_who_asked_for_a_100_begins_in_time(start, start_upstream, data, fault):
         assert time.monotonic() - began < PROMPT_S
     assert proxy.lines_of("/", 1)[0]["fault"] == fault
     assert metric(proxy, "slow_uploads_total") == 1
+
+
+def begin_late(proxy, after_s, source="127.0.0.1"):
+    """The status for a body that begins so long after the 100."""
+    with Client(proxy.address, source=source) as client:
+        client.send(head(SHARE + 1, EXPECT))
+        assert client.read().status == 100
+        time.sleep(after_s)
+        with contextlib.suppress(ConnectionError):
+            client.send(BODY[:SHARE + 1])
+        return client.read().status
+
+
+@pytest.mark.takes(9)
+def test_a_client_begins_late_a_few_times_a_minute(start, start_upstream):
+    """Its server waits meanwhile: 4 such requests a second, of 100 bytes each, would stop 4 workers of gunicorn."""
+    def go_on(peer, request):
+        peer.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        with contextlib.suppress(Exception):
+            peer.read_body(request)
+            peer.send(OK)
+
+    proxy = start(policy(start_upstream(go_on, reads_body=False), top="timeouts: {head: 30s}"))
+    statuses = [begin_late(proxy, 0.55) for _ in range(12)]
+    assert statuses.index(408) in (7, 8), statuses  # 0.7 s of 5 s each, and what has come back
+    assert set(statuses[9:]) == {408}
+    assert begin_late(proxy, 0.1) == 200
+    assert begin_late(proxy, 0.55, source="127.0.0.2") == 200
+
+
+@pytest.mark.takes(4)
+def test_a_server_that_does_not_know_the_expectation_gets_the_body(start, start_upstream):
+    upstream = start_upstream()
+    proxy = start(policy(upstream, top="timeouts: {idle: 1m, head: 30s}"))
+    began = time.monotonic()
+    with proxy.send(head(SHARE + 1, EXPECT)) as client:
+        assert client.read().status == 100
+        assert time.monotonic() - began > 0.9  # it may say what it wants
+        client.send(BODY[:SHARE + 1])
+        assert client.read().status == 200
+    assert upstream.last.body == BODY[:SHARE + 1] and upstream.last.get("Expect") == "100-continue"
+    with proxy.send(head(SHARE + 1, EXPECT)) as client:
+        assert [client.read().status, client.read().status] == [100, 408]
 
 
 # --- a body that holds a server's connection ---

@@ -83,7 +83,7 @@ struct exchange {
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims, n_put_off;
-    bool may_go_ahead;               /* the server has sent 100: it wants the body */
+    bool may_go_ahead, is_late;      /* a 100 has come, or is ours; the body does not begin soon */
     bool is_repeated, was_at_server; /* sent before; to a server that may have worked on it */
     bool is_unsent, is_declined;     /* with @end: no server had it; the only one did nothing */
     bool was_left_at_work;           /* with is_repeated: that server may work on it */

@@ -133,18 +133,21 @@ size_t exchange_body_room(struct exchange *exchange)
                                               : SIZE_MAX;
 }
 
-/* Send the client our 100, if it waits for that. False: it has left. */
-static bool go_ahead(struct exchange *exchange)
+bool exchange_go_ahead(struct exchange *exchange)
 {
     const struct response response = {.status = 100, .body = BODY_NONE};
     struct client *client = exchange->client;
-    if (!exchange->buffer->owes_go_ahead) {
-        return true;
-    }
-    exchange->buffer->owes_go_ahead = false;
     exchange->may_go_ahead = true;
     const enum stream_result result = client->ops->send_interim(client, &response);
     return exchange_has_sent(exchange, result) || result == STREAM_BLOCKED;
+}
+
+/* Send the client our 100, if it waits for that. False: it has left. */
+static bool go_ahead(struct exchange *exchange)
+{
+    const bool is_owed = exchange->buffer->owes_go_ahead;
+    exchange->buffer->owes_go_ahead = false;
+    return !is_owed || exchange_go_ahead(exchange);
 }
 
 static void on_room(struct body_buffer *body)

@@ -17,8 +17,13 @@ enum {
     UPLOAD_ADVANCE_AFTER_100_US = 100000,
     UPLOAD_SAVED_US_MAX = 5000000,
 
-    /* After a server's 100 the first byte is a round trip away, and the server waits. */
+    /* After a 100 the first byte is a round trip away, and the server waits: as long as for an
+     * upload, and this at most if the client has so much of its stall budget left. */
     FIRST_BYTE_US_MAX = 1000000,
+
+    /* How long a server may take to say whether it wants the body. One that does not know the
+     * expectation reads instead. */
+    GO_AHEAD_US = 1000000,
 
     /* A call of gRPC whose server has been chosen without a message: its handler waits for one, in
      * a thread as a rule, or begins to answer before this has passed. */
@@ -180,6 +185,17 @@ static bool take_stall(struct exchange *exchange, const struct address *client, 
     return true;
 }
 
+/* Whether the first byte of the body may come as late as FIRST_BYTE_US_MAX. */
+static bool may_be_late(struct exchange *exchange, uint64_t now_us)
+{
+    struct stall_budgets *budgets = find_budgets(exchange);
+    const struct address client = address_of_client(&exchange->evaluation.view.client);
+    exchange->is_late =
+        exchange->is_late || budgets == NULL ||
+        stall_budgets_take(budgets, &client, FIRST_BYTE_US_MAX - UPLOAD_ADVANCE_US, now_us);
+    return exchange->is_late;
+}
+
 /* Give back what the answer has taken, as far as it has earned it since. */
 static void give_stall(struct exchange *exchange, const struct address *client, uint64_t now_us)
 {
@@ -244,6 +260,15 @@ static const char *find_download_fault(struct exchange *exchange, const struct m
     return holds_too_long ? HOLDS_SERVER : is_too_slow ? "the client reads too slowly" : NULL;
 }
 
+/* Whether the first byte of the body should have come. @most_us: timeouts.head. */
+static bool is_too_late(struct exchange *exchange, uint64_t most_us, uint64_t now_us)
+{
+    const uint64_t late_us = most_us < FIRST_BYTE_US_MAX ? most_us : FIRST_BYTE_US_MAX;
+    const uint64_t waited_us = now_us - exchange->touched_us;
+    return waited_us >= late_us ||
+           (waited_us >= UPLOAD_ADVANCE_US && !may_be_late(exchange, now_us));
+}
+
 /* Why the client has sent too little of the body, or too late; NULL: it has not. */
 static const char *find_upload_fault(struct exchange *exchange, const struct min_rate_rule *rule,
                                      uint64_t now_us)
@@ -265,10 +290,8 @@ static const char *find_upload_fault(struct exchange *exchange, const struct min
                         : UPLOAD_ADVANCE_US,
         .most_us = UPLOAD_SAVED_US_MAX,
     };
-    const uint64_t first_byte_us =
-        rule->first_us < FIRST_BYTE_US_MAX ? rule->first_us : FIRST_BYTE_US_MAX;
     if (is_upload && exchange->may_go_ahead && awaits_first_byte(exchange) &&
-        now_us - exchange->touched_us >= first_byte_us) {
+        is_too_late(exchange, rule->first_us, now_us)) {
         return "the request's body did not begin in time";
     }
     if (!min_rate_is_too_slow(&exchange->request_min_rate, is_upload ? &upload_rule : rule,
@@ -277,6 +300,15 @@ static const char *find_upload_fault(struct exchange *exchange, const struct min
     }
     return is_upload ? "the request's body came too slowly for a server to wait for it"
                      : "the request's body came too slowly";
+}
+
+/* Whether the server holds back a client that would send its body. */
+static bool owes_go_ahead(const struct exchange *exchange, uint64_t now_us)
+{
+    return exchange_waits_for_body(exchange) && keeps_min_upload(exchange) &&
+           exchange->request.expect_continue && exchange->request_bytes == 0 &&
+           exchange->buffered_us == 0 && !exchange->may_go_ahead &&
+           now_us - exchange->touched_us >= GO_AHEAD_US;
 }
 
 /* False: the client stood still or was too slow, and the exchange is over. */
@@ -288,6 +320,10 @@ static bool look(struct exchange *exchange, uint64_t now_us)
         .first_us = timeouts->head_us,
         .most_us = timeouts->idle_us,
     };
+    if (UNLIKELY(owes_go_ahead(exchange, now_us))) {
+        exchange->touched_us = now_us;
+        return exchange_go_ahead(exchange);
+    }
     const char *download_fault = find_download_fault(exchange, &rule, now_us);
     const char *upload_fault = find_upload_fault(exchange, &rule, now_us);
     const bool stands_still = now_us - exchange->touched_us >= timeouts->idle_us;

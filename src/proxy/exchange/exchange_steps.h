@@ -96,6 +96,9 @@ void exchange_cut(struct exchange *exchange, enum answer_end end, const char *fa
  * blocked, or has left and the exchange is over. */
 MUST_USE bool exchange_has_sent(struct exchange *exchange, enum stream_result result);
 
+/* Send the client our 100, for which it waits. False: it has left, and the exchange is over. */
+MUST_USE bool exchange_go_ahead(struct exchange *exchange);
+
 /* Make exchange->out from exchange->response, and add the proxy's own fields. */
 void exchange_begin_answer(struct exchange *exchange);
 
