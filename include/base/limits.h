@@ -22,6 +22,8 @@ enum {
     POLICY_METHODS_MAX = 64, /* methods in routes that are not registered */
     WORKER_CONFIGS_MAX =
         64, /* policies with requests in progress in a worker at one time, see reload.md */
+    WORKER_DATABASES_MAX =
+        4, /* versions of the databases of addresses that requests are under at one time */
     POLICY_UPSTREAMS_MAX = 1000,
     POLICY_SERVERS_MAX = 256,   /* in one upstream */
     BALANCE_WEIGHT_MAX = 1000,  /* of a server */

@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from harness import mmdb
+from harness.message import request
 from harness.program import command
+from harness.tunnel import ASK, SWITCH
 from harness.wait import until
 
 DATA = pathlib.Path(__file__).parent.parent / "data" / "geo"
@@ -157,6 +159,36 @@ def test_a_reload_reads_what_has_changed(start, folder):
     proxy.signal(signal.SIGHUP)
     until(lambda: ask(proxy, "/where", "192.0.2.1").body == b"rest", "the new database")
     assert ask(proxy, "/where", "192.0.2.200").body == b"rest"
+
+
+def test_tunnels_keep_few_versions_of_a_database(start, start_upstream, folder):
+    """A client with a tunnel from before each update would have the process keep all of them in memory."""
+    over = threading.Event()
+
+    def switch(peer, _request):
+        peer.send(SWITCH)
+        over.wait(60)
+
+    route = "\n  - {match: {path: /chat}, upstream: %s}" % start_upstream(switch).url
+    proxy = start(POLICY.format(folder=folder, more="workers: 1").rstrip() + route)
+    tunnels = []
+    try:
+        for number in range(6):
+            tunnels.append(proxy.send(request("GET", "/chat", ASK)))
+            assert tunnels[-1].read().status == 101
+            code, body = (("US", b"rest"), ("DE", b"german"))[number % 2]
+            mmdb.write(folder / "country.mmdb", {**COUNTRIES, "192.0.2.0/24": mmdb.country(code)})
+            proxy.signal(signal.SIGHUP)
+            until(lambda body=body: ask(proxy, "/where", "192.0.2.1").body == body, f"a client of {code}")
+        for tunnel in tunnels[:3]:
+            with pytest.raises(ConnectionResetError):
+                tunnel.sock.recv(1)
+        assert all(tunnel.is_quiet(0.1) for tunnel in tunnels[3:])
+        assert 'msg="requests that began too many policies ago are cut"' in proxy.stderr()
+        maps = pathlib.Path(f"/proc/{proxy.process.pid}/maps")
+        until(lambda: maps.read_text().count("memfd:geo") <= 5, "the old databases to be gone")  # the other file's, too
+    finally:
+        over.set()
 
 
 def written(folder, policy):

@@ -142,31 +142,59 @@ static void answer_if_turned(struct worker *worker)
     }
 }
 
-/* Cut the requests under the oldest configuration if there are more than WORKER_CONFIGS_MAX: they
- * are not waited for any longer. */
-static void bound_worker_configs(struct worker *worker)
+/* Whether the databases of @policy, if it has some, are those of @next, which came into force
+ * behind it. */
+static bool shares_databases(const struct policy *policy, const struct policy *next)
 {
-    struct list *node;
-    unsigned n_worker_configs = 0;
+    bool shares = true;
+    for (size_t i = 0; i < policy->geo.n_files && shares; i++) {
+        shares = false;
+        for (size_t j = 0; j < next->geo.n_files && !shares; j++) {
+            shares = policy->geo.files[i].database == next->geo.files[j].database;
+        }
+    }
+    return shares;
+}
+
+/* Returns how many connections are cut. */
+static unsigned cut_requests_under(struct worker *worker, const struct worker_config *worker_config)
+{
     unsigned n_cut = 0;
-    for (node = worker->worker_configs.all.next; node != &worker->worker_configs.all;
-         node = node->next) {
-        n_worker_configs++;
-    }
-    if (n_worker_configs <= WORKER_CONFIGS_MAX) {
-        return;
-    }
-    const struct worker_config *oldest =
-        CONTAINER_OF(worker->worker_configs.all.next, struct worker_config, node);
-    node = worker->clients.open.next;
+    struct list *node = worker->clients.open.next;
     while (node != &worker->clients.open) {
         struct client_connection *connection = CONTAINER_OF(node, struct client_connection, node);
         node = node->next;
-        n_cut += connection->ops->on_new_configuration(connection, &oldest->config);
+        n_cut += connection->ops->on_new_configuration(connection, &worker_config->config);
     }
-    log_warn("proxy.worker", "requests that began too many policies ago are cut",
-             "worker=%u policies=%d connections_cut=%u", worker->env.number, WORKER_CONFIGS_MAX,
-             n_cut);
+    return n_cut;
+}
+
+/* Cut the requests under the oldest configurations if there are more than WORKER_CONFIGS_MAX, or
+ * more than WORKER_DATABASES_MAX versions of the databases of addresses, which are large: they are
+ * not waited for any longer. */
+static void bound_worker_configs(struct worker *worker)
+{
+    struct list *all = &worker->worker_configs.all;
+    unsigned n_worker_configs = 0;
+    unsigned n_databases = 1;
+    unsigned n_cut = 0;
+    const struct policy *next = NULL;
+    bool is_beyond = false;
+    for (struct list *node = all->prev; node != all; node = node->prev) {
+        const struct worker_config *worker_config = CONTAINER_OF(node, struct worker_config, node);
+        const struct policy *policy = worker_config->config.policy;
+        n_databases += next != NULL && !shares_databases(policy, next);
+        next = policy;
+        if (++n_worker_configs > WORKER_CONFIGS_MAX || n_databases > WORKER_DATABASES_MAX) {
+            n_cut += cut_requests_under(worker, worker_config);
+            is_beyond = true;
+        }
+    }
+    if (is_beyond) {
+        log_warn("proxy.worker", "requests that began too many policies ago are cut",
+                 "worker=%u policies=%d databases=%d connections_cut=%u", worker->env.number,
+                 WORKER_CONFIGS_MAX, WORKER_DATABASES_MAX, n_cut);
+    }
 }
 
 static void turn(struct worker *worker)
