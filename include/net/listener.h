@@ -55,6 +55,7 @@ struct listener {
     bool is_quiet; /* no handshake was in progress at the last check */
     /* Accepts in an iteration of the loop; LISTENER_ACCEPTS_MAX unless the owner sets it. */
     unsigned n_accepts_max;
+    unsigned n_accepts; /* in this one; the owner may add to it, for a connection that costs more */
     /* A connection was accepted. The callee owns @fd: non-blocking, close-on-exec. */
     void (*on_accept)(void *context, int fd, const struct sockaddr *peer);
     void (*on_left)(void *context);

@@ -385,6 +385,9 @@ static enum step take_head(struct admin_connection *connection, const struct hea
         return refuse(connection, connection->verdict.status, connection->verdict.reason);
     }
     if (connection->verdict.title != ACCESS_BY_NOTHING && match->effect != ADMIN_SHOWS_PAGE) {
+        if (connection->known_by == ACCESS_BY_NOTHING) {
+            admin_newcomers_let_in(connection->admin_listener->admin, &connection->peer);
+        }
         connection->known_by = connection->verdict.title;
     }
     if (!has_room) {
@@ -652,6 +655,17 @@ static const struct stream_handler HANDLER = {.on_readable = on_readable, .on_dr
 
 /* --- TLS --- */
 
+static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
+                              const struct tls_server_entry *entry)
+{
+    const struct admin_connection *connection = owner;
+    (void)hello;
+    (void)entry;
+    return admin_newcomers_are_many(connection->admin_listener->admin, &connection->peer)
+               ? TLS_TURN_LAST
+               : TLS_TURN_NEXT;
+}
+
 static void on_handshake(void *owner, const struct tls_outcome *outcome)
 {
     struct admin_connection *connection = owner;
@@ -668,7 +682,7 @@ static void on_handshake(void *owner, const struct tls_outcome *outcome)
     admin_connection_free(connection);
 }
 
-static const struct tls_handler TLS_HANDLER = {.on_done = on_handshake};
+static const struct tls_handler TLS_HANDLER = {.on_hello = on_hello, .on_done = on_handshake};
 
 /* --- life --- */
 
@@ -686,6 +700,7 @@ enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
     connection->admin_listener = admin_listener;
     connection->peer = *peer;
     connection->known_by = ACCESS_BY_NOTHING;
+    admin_newcomers_add(admin_listener->admin, peer);
     connection->began_us = clock_monotonic_us();
     connection->in_start = 0;
     connection->in_end = 0;

@@ -79,6 +79,12 @@ struct admin_connection {
     char out_head[ANSWER_HEAD_BYTES];
 };
 
+/* A connection of @peer has come of which no request was let in yet. */
+void admin_newcomers_add(struct admin *admin, const struct access_peer *peer);
+
+/* The first request of such a connection was let in. */
+void admin_newcomers_let_in(struct admin *admin, const struct access_peer *peer);
+
 /* Close it. Its request, if it has one, is told that the client is gone. */
 void admin_connection_free(struct admin_connection *connection);
 

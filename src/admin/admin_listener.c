@@ -16,8 +16,12 @@
 
 /* In an iteration of the loop. In a flood each new connection closes an older one of which nothing
  * was read: several iterations pass before it is the turn of the newest, so that a request that it
- * has sent is read. */
-enum { ACCEPTS_MAX = ADMIN_CONNECTIONS_MAX / 16 };
+ * has sent is read. Connections of an address that floods close each other: more of them are
+ * accepted, so that no others wait behind them. */
+enum {
+    ACCEPTS_MAX = ADMIN_CONNECTIONS_MAX / 16,
+    ACCEPTS_OF_FLOOD_MAX = ADMIN_CONNECTIONS_MAX,
+};
 
 static bool is_unix(const struct admin_listener *admin_listener)
 {
@@ -43,6 +47,9 @@ static void on_accept(void *context, int fd, const struct sockaddr *sockaddr)
 {
     struct admin_listener *admin_listener = context;
     const struct access_peer peer = peer_of(admin_listener, fd, sockaddr);
+    if (!admin_newcomers_are_many(admin_listener->admin, &peer)) {
+        admin_listener->listener.n_accepts += ACCEPTS_OF_FLOOD_MAX / ACCEPTS_MAX - 1;
+    }
     if (admin_listener->n_connections >= ADMIN_CONNECTIONS_MAX &&
         !admin_connection_make_place(admin_listener, &peer)) {
         close(fd);
@@ -128,7 +135,7 @@ static enum status open_listener(struct admin_listener *admin_listener, struct l
         return report_failure(admin_listener->section, status);
     }
     status = listener_open(&admin_listener->listener, loop, fd, on_accept, admin_listener);
-    admin_listener->listener.n_accepts_max = ACCEPTS_MAX;
+    admin_listener->listener.n_accepts_max = ACCEPTS_OF_FLOOD_MAX;
     if (status != STATUS_OK) {
         unix_listener_close(&admin_listener->unix_socket);
     }

@@ -49,6 +49,16 @@ struct admin_listener {
     struct loop_task gone; /* frees the listener after it has left */
 };
 
+/* So many sets of so many addresses are remembered. */
+enum { ADMIN_NEWCOMERS_SETS = 256, ADMIN_NEWCOMERS_WAYS = 4 };
+
+/* An address that connections came from of which no request was let in. */
+struct admin_newcomer {
+    struct address client; /* as address_of_client() gives it */
+    uint64_t second;       /* of the monotonic clock: when n was last halved */
+    uint32_t n;            /* of them; half of it is forgotten each second */
+};
+
 /* A store, for the limits of one policy. */
 struct admin_store {
     struct list node;
@@ -81,6 +91,7 @@ struct admin {
     pthread_t thread;
     bool is_running;
     uint64_t started_us; /* monotonic */
+    struct admin_newcomer newcomers[ADMIN_NEWCOMERS_SETS][ADMIN_NEWCOMERS_WAYS];
 };
 
 /* The store of @policy, for use in the admin's loop. NULL: no memory. */
@@ -110,10 +121,15 @@ void admin_listener_on_connection_gone(struct admin_listener *admin_listener);
 MUST_USE enum status admin_connection_new(struct admin_listener *admin_listener, int fd,
                                           const struct access_peer *peer);
 
+/* Whether more than a few connections have come from the address of @peer lately of which no
+ * request was let in. */
+MUST_USE bool admin_newcomers_are_many(struct admin *admin, const struct access_peer *peer);
+
 /* Close a connection of @admin_listener to free its slot for a new one of @peer. First one of which
- * no request was let in: the oldest of the client with the most of these, the new one counted. Then
- * one that is not handling or answering a request, and then one that has been reading its answer
- * for two seconds, those with a token last. False: there is none. */
+ * no request was let in: the oldest of the client with the most of these, the new one counted, or
+ * with the most in the last seconds. Then one that is not handling or answering a request, and then
+ * one that has been reading its answer for two seconds, those with a token last. False: there is
+ * none. */
 MUST_USE bool admin_connection_make_place(struct admin_listener *admin_listener,
                                           const struct access_peer *peer);
 

@@ -259,7 +259,7 @@ static void pause_accepting(struct listener *listener)
 /* Accept up to @max connections. True: the queue is empty. */
 static bool accept_some(struct listener *listener, unsigned max)
 {
-    for (unsigned i = 0; i < max; i++) {
+    for (listener->n_accepts = 0; listener->n_accepts < max; listener->n_accepts++) {
         struct sockaddr_storage peer = {0};
         socklen_t peer_bytes = sizeof(peer);
         const int fd = accept4(listener->fd, (struct sockaddr *)(void *)&peer, &peer_bytes,

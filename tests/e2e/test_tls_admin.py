@@ -1,6 +1,7 @@
 """The admin API over TLS: curl and `sluice ctl`, another certificate by a reload, and what fails."""
 
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -8,7 +9,8 @@ import subprocess
 import pytest
 
 from harness import program
-from harness.certificates import Authority, make_crl
+from harness.admin import TOKEN, bearer
+from harness.certificates import RSA, Authority, make_crl
 from harness.client import Client
 from harness.message import Reader
 from harness.ports import free_port
@@ -92,3 +94,45 @@ def test_plain_text_and_strangers_are_closed(start, authority, port):
     until(lambda: re.search(r'mod=admin.tls msg="TLS handshake failed" reason=plain_text', proxy.stderr()),
           "the failure in the log")
     assert curl(authority, port).stdout.count('"status": "alive"') == 1
+
+
+def hello_of(context):
+    """The first message of a handshake, which may be sent again and again."""
+    sent = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="one.test").do_handshake()
+    return sent.read()
+
+
+def test_a_newcomer_is_heard_in_a_flood_of_handshakes_of_many_addresses(start, port, tmp_path):
+    authority = Authority(tmp_path / "ca", kind=RSA)  # a signature that takes long
+    authority.sign("one", "DNS:one.test")
+    proxy = start(f"admin: {{token: {TOKEN}, listen: {{address: 127.0.0.1:{port}, tls: {{{pair(authority, 'one')}}}}}}}\n"
+                  "routes: [{respond: {status: 204}}]\n")
+    context = context_of(authority)
+    hello = hello_of(context)
+    clients = []
+
+    def flood(n_each):
+        for i in range(64 * n_each):
+            clients.append(socket.create_connection(("127.0.0.1", port), 30, (f"127.1.1.{1 + i % 64}", 0)))
+            clients[-1].sendall(hello)
+
+    proxy.signal(signal.SIGSTOP)  # so that all of them wait at the listener at once
+    try:
+        flood(2)
+        with Client(("127.0.0.1", port), "127.0.0.2") as operator:
+            secure = context.wrap_socket(operator.sock, server_hostname="one.test", do_handshake_on_connect=False)
+            secure.setblocking(False)
+            with pytest.raises(ssl.SSLWantReadError):
+                secure.do_handshake()
+            flood(6)
+            proxy.signal(signal.SIGCONT)
+            secure.settimeout(30)
+            secure.do_handshake()
+            operator.sock, operator.reader = secure, Reader(secure)
+            assert operator.ask("GET", "/v1/routes", [bearer()], host="localhost").status == 200
+    finally:
+        proxy.signal(signal.SIGCONT)
+        for client in clients:
+            client.close()
