@@ -29,7 +29,8 @@ struct outcome {
     /* 0, or @status is of gRPC and in doubt: either of the two is enough to charge. */
     uint16_t http_status;
     enum answer_end end;
-    bool is_unsent;        /* it ended before a byte of it was sent to a server */
+    bool is_unsent;           /* it ended before a byte of it was sent to a server */
+    bool is_before_departure; /* and before its departure, if a limit with max_wait gave it one */
     bool is_unanswered;    /* not unsent, and no server sent a head: a server was silent, or sluice
                               answered itself, by respond of the route */
     bool is_unreadable;    /* the server's answer has a head that cannot be parsed */

@@ -275,6 +275,9 @@ def test_two_values_whose_departures_are_apart_are_refused(start_in_store, start
         client.close()
 
 
+PAID = ["charge_on: [2xx]", "refund_on: [400, 503]", "refund_on: [4xx, 5xx]", "refund_on: [client_left, server_failed]"]
+
+
 # --- who does not wait for it ---
 
 LONG = {"rate": "1/10m", "max_wait": "1h"}
@@ -392,6 +395,20 @@ def test_a_few_clients_do_not_fill_max_held(start, start_upstream):
         assert send_from(proxy, source).is_quiet(0.2), "there is a place for another client"
     faults = {line.get("fault") for line in proxy.all_log_lines() if line["status"] == "503"}
     assert faults == {"too many requests of this client are held already"}
+
+
+@pytest.mark.parametrize("own", PAID)
+def test_places_beyond_a_share_of_max_held_are_paid_by_a_limit_of_the_clients_own(start_in_store, start_upstream, own):
+    """It is 503 behind the decision: its place in the queue of all is gone."""
+    text = shaping(start_upstream(), **LONGER, top="max: {held: 4}").replace(
+        "limits: {", f"limits: {{own: {{key: client.ip, rate: 9/day, {own}}}, ").replace("[queue]", "[own, queue]")
+    proxy = start_in_store(text, workers=1)
+    assert send_from(proxy, "127.0.0.2").read().status == 200
+    clients = [send_from(proxy, "127.0.0.9") for _ in range(2)]
+    await_held(proxy, 2)
+    clients = [send_from(proxy, "127.0.0.9", "/beyond") for _ in range(9)]
+    assert sorted(client.read().status for client in clients) == [429] * 2 + [503] * 7
+    assert {line.get("limit") for line in proxy.lines_of("/beyond", 9) if line["status"] == "429"} == {"own"}
 
 
 def test_a_share_is_free_again_when_its_requests_have_gone(start, start_upstream):

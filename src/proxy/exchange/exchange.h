@@ -85,8 +85,8 @@ struct exchange {
     unsigned n_interims, n_put_off;
     bool may_go_ahead, is_late;      /* a 100 has come, or is ours; the body does not begin soon */
     bool is_repeated, was_at_server; /* sent before; to a server that may have worked on it */
-    bool is_unsent, is_declined;     /* with @end: no server had it; the only one did nothing */
-    bool was_left_at_work;           /* with is_repeated: that server may work on it */
+    bool is_unsent, is_before_departure; /* with @end: see struct outcome */
+    bool is_declined, was_left_at_work;  /* the only server did nothing; the former may work on */
     bool is_request_sent;     /* its end is passed on; in a tunnel: that of the client's side */
     bool is_response_started; /* a final head has been given to the client */
     bool is_head_pending;     /* the head waits for the first piece of body */

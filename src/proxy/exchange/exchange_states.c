@@ -278,6 +278,7 @@ static struct outcome outcome_of(const struct exchange *exchange)
         .http_status = exchange->is_response_started ? exchange_http_status_in_doubt(exchange) : 0,
         .end = exchange->end,
         .is_unsent = exchange->is_unsent,
+        .is_before_departure = exchange->is_before_departure,
         .is_unanswered = !exchange->is_unsent && !exchange->has_server_head,
         .is_unreadable = exchange->is_answer_unreadable,
         .is_doubtful = is_doubtful(exchange),
@@ -427,6 +428,7 @@ static void note_end(struct exchange *exchange, enum answer_end end, const char 
     if (exchange->end == ANSWER_WHOLE) {
         exchange->end = end;
         exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->was_at_server;
+        exchange->is_before_departure = exchange->state <= EXCHANGE_HOLD;
         exchange->is_declined = exchange->state >= EXCHANGE_FORWARD && !exchange->was_at_server &&
                                 exchange->upstream != NULL &&
                                 upstream_is_unprocessed(exchange->upstream);

@@ -91,10 +91,20 @@ static bool is_counted(const struct admission *admission, const struct limit_rul
            (!key_has_only_shared(&rule->key) && has_left_queue(admission, outcome));
 }
 
+/* Whether @rule keeps what it has charged, whatever it refunds: a client that got it back at once,
+ * while its place in a queue that all share is still to come, could take any number of them. */
+static bool is_kept(const struct admission *admission, const struct limit_rule *rule,
+                    const struct outcome *outcome)
+{
+    return UNLIKELY(outcome->is_before_departure) && !key_has_only_shared(&rule->key) &&
+           has_left_queue(admission, outcome);
+}
+
 static bool is_free_by_status(const struct admission *admission, const struct limit_rule *rule,
                               const struct outcome *outcome)
 {
-    return !is_counted(admission, rule, outcome) || is_refunded(rule, outcome);
+    return !is_counted(admission, rule, outcome) ||
+           (is_refunded(rule, outcome) && !is_kept(admission, rule, outcome));
 }
 
 /* @outcome by the other of its statuses. */

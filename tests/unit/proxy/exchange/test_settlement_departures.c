@@ -68,12 +68,48 @@ START_TEST(without_a_queue_of_all_that_is_enforced_it_gives_back)
 }
 END_TEST
 
-START_TEST(what_is_refunded_is_given_back_all_the_same)
+START_TEST(what_is_refunded_behind_the_departure_is_given_back_all_the_same)
 {
     read_key(&rules[0], KEY_CLIENT_IP);
     answer_set_add(&rules[0].refund_on, 503, 503);
     settlement_make(&admission, &UNSENT[2], &store);
     ck_assert_uint_eq(n_reported, 1);
+    ck_assert_int_eq(reported[0].delta, -10);
+}
+END_TEST
+
+/* Each answer is refunded. */
+static void refund_all(struct limit_rule *rule)
+{
+    answer_set_add(&rule->refund_on, 100, 599);
+    rule->refund_on.client_left = true;
+    rule->refund_on.server_failed = true;
+}
+
+static const struct outcome BEFORE_DEPARTURE[] = {
+    {.status = 503, .end = ANSWER_SERVER_FAILED, .is_unsent = true, .is_before_departure = true},
+    {.status = 400, .end = ANSWER_CLIENT_LEFT, .is_unsent = true, .is_before_departure = true},
+    {.end = ANSWER_CLIENT_LEFT, .is_unsent = true, .is_before_departure = true},
+    {.end = ANSWER_EVICTED, .is_unsent = true, .is_before_departure = true},
+};
+
+START_TEST(nothing_is_refunded_before_the_departure)
+{
+    read_key(&rules[0], KEY_CLIENT_IP);
+    refund_all(&rules[0]);
+    ck_assert_uint_eq(settlement_returned(&admission, &BEFORE_DEPARTURE[_i]), 0);
+    settlement_make(&admission, &BEFORE_DEPARTURE[_i], &store);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
+START_TEST(of_a_limit_that_clients_share_it_is_refunded)
+{
+    read_key(&rules[0], KEY_GLOBAL);
+    refund_all(&rules[0]);
+    settlement_make(&admission, &BEFORE_DEPARTURE[_i], &store);
+    ck_assert_uint_eq(n_reported, 1);
+    ck_assert_ptr_eq(reported[0].limit, &limits[0]);
     ck_assert_int_eq(reported[0].delta, -10);
 }
 END_TEST
@@ -86,7 +122,11 @@ int main(void)
     tcase_add_test(departures, a_limit_of_the_client_counts_a_place_in_the_queue);
     tcase_add_test(departures, a_limit_that_clients_share_does_not);
     tcase_add_test(departures, without_a_queue_of_all_that_is_enforced_it_gives_back);
-    tcase_add_test(departures, what_is_refunded_is_given_back_all_the_same);
+    tcase_add_test(departures, what_is_refunded_behind_the_departure_is_given_back_all_the_same);
+    tcase_add_loop_test(departures, nothing_is_refunded_before_the_departure, 0,
+                        ARRAY_LEN(BEFORE_DEPARTURE));
+    tcase_add_loop_test(departures, of_a_limit_that_clients_share_it_is_refunded, 0,
+                        ARRAY_LEN(BEFORE_DEPARTURE));
     suite_add_tcase(suite, departures);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
