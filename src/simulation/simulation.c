@@ -379,7 +379,11 @@ static bool decide(struct simulation *simulation, struct simulation_case *open,
     answer->verdict =
         is_token_refused(&simulation->evaluation) ? SIMULATION_REFUSED : SIMULATION_ALLOWED;
     if (!admission_find_wait(admission, &answer->wait_us)) {
-        settlement_undo(admission, simulation->store);
+        open->outcome = (struct outcome){.status = 400,
+                                         .end = ANSWER_CLIENT_LEFT,
+                                         .is_unsent = true,
+                                         .is_before_departure = true};
+        settle(simulation, open);
         *answer = (struct simulation_answer){.client = answer->client,
                                              .route = answer->route,
                                              .admission = admission,

@@ -270,12 +270,27 @@ def test_two_values_whose_departures_are_apart_are_refused(start_in_store, start
     line = proxy.lines_of("/torn", 3)[0]
     assert "differing" in line["fault"] and "held_us" not in line
     alone = proxy.ask(fields={"Cookie": "sid=c"})
-    assert alone.status == 200 and '"day";r=59' in alone.get("RateLimit"), "other limits get it back"
+    assert alone.status == 200 and '"day";r=56' in alone.get("RateLimit"), "other limits count it"
     for client in held:
         client.close()
 
 
 PAID = ["charge_on: [2xx]", "refund_on: [400, 503]", "refund_on: [4xx, 5xx]", "refund_on: [client_left, server_failed]"]
+
+
+@pytest.mark.parametrize("own", ["", *PAID])
+@pytest.mark.parametrize("value", ["", "a"], ids=["missing", "of another"])
+def test_places_by_two_values_are_paid_by_a_limit_of_the_clients_own(start_in_store, start_upstream, own, value):
+    """A request that is refused for departures that are apart keeps its place in the queue of each value."""
+    proxy = start_in_store(cookies(start_upstream(), "100s").replace("rate: 10/s", "rate: 1/10s").replace(
+        "algorithm: fixed_window, rate: 100/day", f"rate: 3/day, {own}"), workers=1)
+    _waiting = [send_from(proxy, f"127.0.1.{i}", "/", {"Cookie": f"sid={value}"}) for i in range(4)]
+    until(lambda: metric(proxy, "held_requests") == 3, "all but one to be held")
+    torn = [send_from(proxy, "127.0.0.9", "/torn", {"Cookie": f"sid={value}; sid={i}"}).read() for i in range(12)]
+    assert [answer.status for answer in torn] == [400] * 3 + [429] * 9
+    assert {line["limit"] for line in proxy.lines_of("/torn", 12)[3:]} == {"day"}
+    _other = send_from(proxy, "127.0.0.8", "/", {"Cookie": f"sid={value}"})
+    until(lambda: metric(proxy, "held_requests") == 4, "there is a place for another client")
 
 
 # --- who does not wait for it ---

@@ -19,7 +19,6 @@
 #include "proxy/exchange/reply.h"
 #include "proxy/meters.h"
 #include "proxy/request_evaluate.h"
-#include "proxy/settlement.h"
 #include "tls/tls_stream.h"
 
 enum { UNBELIEVED_LOG_US = 60 * 1000 * 1000 };
@@ -130,15 +129,13 @@ static void hold(struct exchange *exchange, uint64_t wait_us)
 static void on_admitted(struct exchange *exchange, uint64_t now_us)
 {
     uint64_t wait_us;
-    if (UNLIKELY(!admission_find_wait(&exchange->admission, &wait_us))) {
-        settlement_undo(&exchange->admission, exchange->config->store);
-        exchange_fail(exchange, 400, KEY_AMBIGUITY);
-        return;
-    }
+    const bool has_departure = admission_find_wait(&exchange->admission, &wait_us);
     if (admission_has_slots(&exchange->admission)) {
         exchange_hold_slots(exchange, now_us);
     }
-    if (wait_us > 0) {
+    if (UNLIKELY(!has_departure)) { /* its places in the queues are gone: its limits count it */
+        exchange_fail(exchange, 400, KEY_AMBIGUITY);
+    } else if (wait_us > 0) {
         hold(exchange, wait_us);
     } else {
         go_on(exchange, now_us);

@@ -61,13 +61,14 @@ static bool may_hide_status(const struct limit_rule *rule, const struct outcome 
 }
 
 /* Whether the request ended with a place in a queue that clients share, of a limit with max_wait,
- * before a server was sent any of it. */
+ * before a server was sent any of it. One by several values has a place in the queue of each, and
+ * perhaps only one of these is its client's. */
 static bool has_left_queue(const struct admission *admission, const struct outcome *outcome)
 {
     for (size_t i = 0; i < admission->decision.n_charges; i++) {
         const struct charge *charge = &admission->charges[i];
         if (charge->limit->params.max_wait > 0 && !charge->limit->shadow &&
-            key_is_shared(charge->key)) {
+            (admission->has_several || key_is_shared(charge->key))) {
             return outcome->is_unsent && outcome->end != ANSWER_WHOLE;
         }
     }

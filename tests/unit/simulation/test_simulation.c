@@ -14,13 +14,17 @@ static const char POLICY[] =
     "  counted: {key: client.ip, algorithm: fixed_window, rate: 1/hour, charge_on: [401]}\n"
     "  must: {key: header.x-key, rate: 1/hour, missing: deny}\n"
     "  planned: {key: client.ip, rate: 1/hour, plans: {gold: 3/hour}, plan: tenant}\n"
+    "  queue: {key: query.q, duplicates: each, algorithm: leaky_bucket, rate: 1/minute,\n"
+    "          max_wait: 1h}\n"
+    "  own: {key: client.ip, rate: 4/day}\n"
     "routes:\n"
     "- {match: {path: /slots}, limits: [slots], upstream: api}\n"
     "- {match: {path: /rate}, limits: [rate], max_body: 10B, upstream: api}\n"
     "- {match: {path: /counted}, limits: [counted, rate], upstream: api}\n"
     "- {match: {path: /api/**}, strip_prefix: /api, limits: [rate], upstream: api}\n"
     "- {match: {path: /must}, limits: [must, rate], upstream: api}\n"
-    "- {match: {path: /planned}, limits: [planned], upstream: api}\n";
+    "- {match: {path: /planned}, limits: [planned], upstream: api}\n"
+    "- {match: {path: /queue}, limits: [queue, own], upstream: api}\n";
 
 static const uint64_t NOW_US = UINT64_C(1700000000000000);
 enum { MS = 1000, S = 1000000 };
@@ -80,6 +84,20 @@ START_TEST(an_answer_that_does_not_count_is_given_back_when_it_comes)
     ck_assert_int_eq(ask(0, "/counted", 200, 5 * (uint64_t)S), SIMULATION_ALLOWED);
     ck_assert_int_eq(ask(4 * (uint64_t)S, "/counted", 200, 0), SIMULATION_DENIED);
     ck_assert_int_eq(ask(5 * (uint64_t)S, "/counted", 401, 0), SIMULATION_ALLOWED);
+}
+END_TEST
+
+START_TEST(what_is_refused_for_departures_that_are_apart_is_charged)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(ask(0, "/queue?q=a", 200, 0), SIMULATION_ALLOWED);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(ask(0, "/queue?q=a&q=b", 200, 0), SIMULATION_REFUSED);
+        ck_assert_uint_eq(answer.status, 400);
+    }
+    ck_assert_int_eq(ask(0, "/queue?q=a", 200, 0), SIMULATION_DENIED);
+    ck_assert_span_eq(admission_first_denied(answer.admission)->limit->name, "own");
 }
 END_TEST
 
@@ -217,6 +235,7 @@ int main(void)
     tcase_add_test(all, a_slot_is_held_as_long_as_the_request_lasts_whatever_its_lease);
     tcase_add_test(all, an_answer_that_does_not_count_is_given_back_when_it_comes);
     tcase_add_test(all, a_limit_that_is_left_out_is_not_judged);
+    tcase_add_test(all, what_is_refused_for_departures_that_are_apart_is_charged);
     tcase_add_test(all, a_prefix_that_cannot_be_stripped_is_refused_and_charged_nothing);
     tcase_add_test(all, a_limit_that_is_left_out_refuses_nobody_for_want_of_its_key);
     tcase_add_test(all, a_tenant_has_its_plan_until_its_end_by_the_clock_that_is_told);

@@ -114,6 +114,17 @@ START_TEST(of_a_limit_that_clients_share_it_is_refunded)
 }
 END_TEST
 
+START_TEST(places_by_several_values_count_as_shared)
+{
+    read_key(&rules[0], KEY_CLIENT_IP);
+    refund_all(&rules[0]);
+    admission.charges[1].key = SPAN("{cookie.sid:1=a}"); /* of another client, perhaps */
+    admission.has_several = true;
+    settlement_make(&admission, &BEFORE_DEPARTURE[1], &store);
+    ck_assert_uint_eq(n_calls, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proxy/settlement_departures");
@@ -127,6 +138,7 @@ int main(void)
                         ARRAY_LEN(BEFORE_DEPARTURE));
     tcase_add_loop_test(departures, of_a_limit_that_clients_share_it_is_refunded, 0,
                         ARRAY_LEN(BEFORE_DEPARTURE));
+    tcase_add_test(departures, places_by_several_values_count_as_shared);
     suite_add_tcase(suite, departures);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
