@@ -64,6 +64,9 @@ void http2_stream_stop_sending(struct http2_stream *stream);
  * send the rest of the window, which is dropped. */
 void http2_stream_drop(struct http2_stream *stream);
 
+/* How many bytes of the body were sent, and are not granted again; 0 before it is opened. */
+uint64_t http2_stream_outstanding(const struct http2_stream *stream);
+
 /* What the peer has said of the end of the connection. */
 enum http2_goaway {
     HTTP2_GOAWAY_NONE,

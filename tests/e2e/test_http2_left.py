@@ -59,9 +59,15 @@ def is_of_leaver(request):
     return request.get("x-forwarded-for").startswith(of(LEAVER)[0][1])
 
 
+def length(n_bytes):
+    """Of a body that may share a connection."""
+    return [("content-length", str(n_bytes))]
+
+
 def connection_of(server, client, **request):
     """That of one more request, which is answered."""
-    assert client.ask(more=of(OTHER), **request).status == 200
+    more = of(OTHER) + length(len(request["body"])) if "body" in request else of(OTHER)
+    assert client.ask(more=more, **request).status == 200
     return server.last.peer.number
 
 
@@ -498,7 +504,7 @@ def test_who_ends_a_connection_by_a_body_in_small_pieces_has_no_others_tried_aga
     await_age()
     pieces = []
     server.on_data = lambda peer, frame: pieces.append(peer)
-    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER))
+    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER) + length(100))
     for n in (1, 2):
         client.data(upload, b"x")
         until(lambda: len(pieces) == n, "the piece to come")
@@ -517,7 +523,7 @@ def test_who_ends_a_connection_by_a_body_that_windows_cut_has_no_others_tried_ag
     client, other = connect(proxy), connect(proxy)
     streams = [work(server, client, LEAVER)[0] for _ in range(5)]
     of_other, shared = work(server, other, OTHER)
-    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER))
+    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER) + length(5000))
     server.wait_for(7)
     await_age()
     pieces = []

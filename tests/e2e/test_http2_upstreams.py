@@ -407,12 +407,12 @@ def test_an_upload_waits_for_the_window_of_the_server(start, start_http2_server)
     proxy = start(policy(server))
     assert proxy.ask().status == 200  # its SETTINGS have come
     with Client(proxy.address) as client:
-        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100000)
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16000\r\n\r\n" + b"x" * 16000)
         request = server.wait_for(2)
         until(lambda: len(request.body) == 10, "what the window allows")
-        request.peer.send(WindowUpdateFrame(request.stream, window_increment=200000))
+        request.peer.send(WindowUpdateFrame(request.stream, window_increment=20000))
         assert client.read().status == 200
-    assert request.body == b"x" * 100000
+    assert request.body == b"x" * 16000
 
 
 def test_a_chunked_body_is_passed_as_it_comes(start, start_http2_server):
@@ -549,7 +549,8 @@ def test_trailers_of_a_request_that_are_not_announced_are_dropped(start, start_h
     client = connect(proxy)
     for more in ((), [("content-type", "application/grpc"), ("te", "trailers")]):
         for body in (b"", b"\0\0\0\0\x01a"):
-            stream = client.begin(method="POST", more=more, ends=False)
+            length = ("content-length", str(len(body)))
+            stream = client.begin(method="POST", more=[*more, length], ends=False)
             client.data(stream, body)
             trail(client, stream, [("x-sum", "1")])
             assert client.answer(stream).status == 200
@@ -561,7 +562,8 @@ def test_no_trailers_of_a_request_pass_where_the_policy_says_so(start, start_htt
     server = start_http2_server()
     client = connect(start(policy(server, more=DROPS)))
     assert client.ask().status == 200
-    stream = client.begin(method="POST", more=ANNOUNCED, ends=False)
+    stream = client.begin(method="POST", more=[*ANNOUNCED, ("content-length", "1")], ends=False)
+    client.data(stream, b"x")
     trail(client, stream, [("x-sum", "1")])
     assert client.answer(stream).status == 200
     assert (server.last.trailers, server.last.get("trailer")) == (None, None) and len(server.peers) == 1

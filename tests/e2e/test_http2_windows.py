@@ -1,5 +1,6 @@
 """Bodies that wait for the windows of a server of HTTP/2."""
 
+import socket
 import threading
 import time
 
@@ -7,6 +8,8 @@ import pytest
 
 from hyperframe.frame import DataFrame, SettingsFrame, WindowUpdateFrame
 
+from harness.client import Client
+from harness.http2 import Http2Client
 from harness.http2_server import Http2Server
 from harness.message import request
 from harness.wait import until
@@ -25,8 +28,8 @@ HELD_S = 0.2
 def a_server():
     servers = []
 
-    def begin(window):
-        servers.append(Http2Server(settings={SettingsFrame.INITIAL_WINDOW_SIZE: window}))
+    def begin(window, **options):
+        servers.append(Http2Server(settings={SettingsFrame.INITIAL_WINDOW_SIZE: window}, **options))
         return servers[-1]
 
     yield begin
@@ -37,6 +40,80 @@ def a_server():
 
 def post(proxy, length, body=b""):
     return proxy.send(request("POST", "/", {"Content-Length": str(length)}) + body)
+
+
+def connections_of(server, clients):
+    """The number of the connection that each request came on."""
+    until(lambda: len(server.requests) == len(clients), "all requests")
+    return [asked.peer.number for asked in server.requests]
+
+
+@pytest.fixture(name="wait")
+def clients_whose_answers_do_not_come(start, serve):
+    """Sends requests of clients, of whom nobody is answered."""
+    server = serve(1 << 20)
+    server.behave = lambda *_: None
+    proxy = start(POLICY.format(url=server.url))
+    clients = []
+
+    def begin(address, head, body):
+        clients.append(Client(proxy.address, source=f"127.0.0.{address}"))
+        clients[-1].send(b"POST / HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n" + body)
+        return connections_of(server, clients)[-1]
+
+    yield begin
+    for client in clients:
+        client.close()
+
+
+def test_long_bodies_share_no_connection(wait):
+    """A handler that does not read them keeps the window from others."""
+    assert wait(2, b"Content-Length: 100", bytes(100)) == 1
+    long = wait(3, b"Content-Length: 16385", bytes(16385))
+    assert long != 1
+    assert wait(3, b"Content-Length: 20000", bytes(20000)) == long  # its client's own
+    assert wait(2, b"Content-Length: 100", bytes(100)) == 1
+    assert wait(4, b"Transfer-Encoding: chunked", b"5\r\nabcde\r\n0\r\n\r\n") not in (1, long)
+
+
+def test_many_bodies_of_a_client_share_no_connection(wait):
+    assert wait(2, b"Content-Length: 100", bytes(100)) == 1
+    for _ in range(4):
+        assert wait(3, b"Content-Length: 4096", bytes(4096)) == 1
+    own = wait(3, b"Content-Length: 1", b"x")
+    assert own != 1
+    assert wait(4, b"Content-Length: 4096", bytes(4096)) == 1
+    assert wait(3, b"Content-Length: 4096", bytes(4096)) == own
+
+
+CALL = {"method": "POST", "path": "/a.B/C", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
+
+
+def call(client, n_bytes):
+    """Begin a call that goes on, with a first message."""
+    client.data(client.begin(ends=False, **CALL), b"\0" + n_bytes.to_bytes(4, "big") + bytes(n_bytes))
+
+
+@pytest.mark.takes(4)
+def test_who_keeps_a_window_from_others_with_calls_gets_connections_of_its_own(start, serve):
+    """Calls say no length. The server takes 64 KiB of all that it does not read."""
+    server = serve(1 << 20, grants=False)
+    proxy = start("listen: {address: 127.0.0.1:0, http: [2, 1.1]}" + POLICY.format(url=server.url))
+    other, holder = (Http2Client(None, sock=socket.create_connection(proxy.address, timeout=30, source_address=(
+        f"127.0.0.{i}", 0))) for i in (5, 6))
+    with other, holder:
+        call(other, 10)
+        for _ in range(6):
+            call(holder, 10_000)
+        until(lambda: sum(len(asked.body) for asked in server.requests) > 60_000, "the window to be used")
+        assert {asked.peer.number for asked in server.requests} == {1}
+        time.sleep(0.3)  # it is narrow for a while
+        for client in (holder, other, holder):
+            n = len(server.requests)
+            call(client, 10)
+            until(lambda n=n: len(server.requests) > n, "the next call")
+    numbers = [asked.peer.number for asked in server.requests[-3:]]
+    assert numbers[0] == numbers[2] and len({*numbers, 1}) == 3
 
 
 @pytest.mark.takes(5)

@@ -549,6 +549,16 @@ static bool is_blocked(struct upstream_user *user)
     return exchange_of(user)->is_client_blocked;
 }
 
+/* The length of the request's body, for struct upstream_request. */
+static uint64_t body_bytes_of(const struct exchange *exchange)
+{
+    const struct head *head = &exchange->request;
+    if (head->body == BODY_NONE || exchange->is_call) {
+        return 0;
+    }
+    return head->body == BODY_LENGTH ? head->content_length : UINT64_MAX;
+}
+
 static void describe(struct upstream_user *user, struct upstream_request *request)
 {
     const struct exchange *exchange = exchange_of(user);
@@ -559,6 +569,7 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
         .head_bytes = head->method.len + head->target.whole.len,
         .more_fields_max = head->n_fields < fields_max ? fields_max - head->n_fields : 0,
         .has_body = head->body != BODY_NONE,
+        .body_bytes = body_bytes_of(exchange),
         .is_one_client =
             client_address_is_own(exchange->config->policy, &exchange->evaluation.view.client),
         .is_alone = exchange->choice.is_alone,

@@ -20,7 +20,10 @@
 
 enum {
     UPSTREAM_SHARED_HEAD_MAX = 4096, /* bytes of a head that shares a connection */
-    UPSTREAM_OWN_RESTING_MAX = 16,   /* connections to a server of one client each, at rest */
+    /* Bytes of all bodies of a client that share connections to a server: a handler that does not
+     * read keeps as much of a window from others. */
+    UPSTREAM_SHARED_BODY_MAX = 16 * 1024,
+    UPSTREAM_OWN_RESTING_MAX = 16, /* connections to a server of one client each, at rest */
 };
 
 /* Whether requests to @server go on streams, at least until ALPN says otherwise. */

@@ -44,9 +44,9 @@ struct upstream_stream {
     struct list node; /* in http2->streams */
     struct http2_stream stream;
     struct address client;
-    bool is_one_client;
-    uint64_t risky_us;  /* when its head, trailers or a small piece was sent last; 0: not yet */
-    bool is_risky_body; /* it was not only the head */
+    uint64_t body_bytes; /* see struct upstream_request */
+    uint64_t risky_us;   /* when its head, trailers or a small piece was sent last; 0: not yet */
+    bool is_one_client, is_risky_body; /* it was not only the head */
     /* Monotonic: since when the server cannot send the rest of the answer, because the client does
      * not take what has come; 0: it is not so. */
     uint64_t held_since_us;

@@ -525,12 +525,84 @@ void upstream_sharing_on_reset(struct upstream_stream *stream)
 
 /* --- the choice of a connection --- */
 
+static bool is_narrow(const struct upstream_http2 *http2)
+{
+    return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
+}
+
+static uint64_t body_bytes(const struct upstream_stream *stream)
+{
+    return stream->body_bytes;
+}
+
+/* What was sent of the body, and is not granted again. */
+static uint64_t outstanding_bytes(const struct upstream_stream *stream)
+{
+    return http2_stream_outstanding(&stream->stream);
+}
+
+/* The @bytes of all bodies that @client has on @http2. */
+static uint64_t sum_of(const struct upstream_http2 *http2, const struct address *client,
+                       uint64_t (*bytes)(const struct upstream_stream *stream))
+{
+    uint64_t n_bytes = 0;
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        n_bytes += address_equals(&stream->client, client) ? bytes(stream) : 0;
+    }
+    return n_bytes;
+}
+
+/* Whether the body of @request, with its client's others on connections that clients share, is too
+ * much for these. */
+static bool has_long_body(const struct upstream_server *server,
+                          const struct upstream_request *request)
+{
+    uint64_t n_bytes = request->body_bytes;
+    struct list *node = server->http2.next;
+    while (n_bytes <= UPSTREAM_SHARED_BODY_MAX && node != &server->http2) {
+        n_bytes +=
+            sum_of(CONTAINER_OF(node, struct upstream_http2, node), &request->client, body_bytes);
+        node = node->next;
+    }
+    return n_bytes > UPSTREAM_SHARED_BODY_MAX;
+}
+
+/* A connection that clients share is narrow: those of whose bodies the server has taken least may
+ * be why. What it gathers before it grants it again is counted too, so others may be among them. */
+static void suspect_unread(const struct upstream_http2 *http2)
+{
+    if (!has_strangers(http2)) {
+        return;
+    }
+    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
+        const struct upstream_stream *stream = upstream_stream_at(node);
+        if (sum_of(http2, &stream->client, outstanding_bytes) > UPSTREAM_SHARED_BODY_MAX) {
+            note_suspect(stream);
+        }
+    }
+}
+
+static void suspect_unread_of_narrow(const struct upstream_server *server)
+{
+    for (struct list *node = server->http2.next; node != &server->http2; node = node->next) {
+        const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        if (is_narrow(http2)) {
+            suspect_unread(http2);
+        }
+    }
+}
+
 const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            const struct upstream_request *request)
 {
     struct suspects *suspects = &server->group->process->suspects;
+    if (request->has_body) {
+        suspect_unread_of_narrow(server);
+    }
     return request->is_alone || request->is_single ||
                    request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
+                   (request->body_bytes > 0 && has_long_body(server, request)) ||
                    suspects_have(suspects, &request->client, clock_monotonic_us())
                ? &request->client
                : NULL;
@@ -559,11 +631,6 @@ static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use us
 {
     return use == UPSTREAM_SURE && http2->is_resting &&
            stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
-}
-
-static bool is_narrow(const struct upstream_http2 *http2)
-{
-    return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
 }
 
 /* Whether @http2 is open to @request, of which it may be the client's own: for good, or while it is

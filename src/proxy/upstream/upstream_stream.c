@@ -775,6 +775,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     loop_task_init(&upstream->death, die);
     stream->connection = connection;
     stream->client = request->client;
+    stream->body_bytes = request->body_bytes;
     stream->is_one_client = request->is_one_client;
     list_init(&stream->node);
     list_init(&stream->unreported_node);
