@@ -12,6 +12,7 @@ import time
 import pytest
 
 from harness import program
+from harness.admin import Admin, addresses
 from harness.certificates import Authority
 from harness.message import request
 from harness.secure_upstream import policy as secure_policy, starter
@@ -22,6 +23,8 @@ from harness.wait import until
 N = 50  # requests, each of which ends its connection
 N_UPGRADES = 5
 CLOSINGS_MAX = 2048  # in order, within a minute
+CLIENT_MAX = CLOSINGS_MAX // 8  # of these, of one client
+CLIENTS = [f"127.0.0.{i}" for i in range(2, 10)]  # so many have all
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
 FIN_WAIT_2, TIME_WAIT = "05", "06"  # in /proc/net/tcp; the first where the other side has not closed yet
 
@@ -149,27 +152,65 @@ def test_tls_sessions_are_resumed_behind_connections_that_were_reset(start, tmp_
         assert [resumed for _, resumed, _ in upstream.handshakes] == [False] + [True] * (N - 1)
 
 
+def check_ends(upstream, ask, clients=CLIENTS):
+    """What one client has beyond its share is reset, others end all that is left in order, and then all are reset.
+    `ask` has a connection to the server ended by a client at that address, and tells how."""
+    n_before = n_in_time_wait(upstream.port)  # the number may have been another test's
+    begun = time.monotonic()
+    seen = [ask(source) for source in [clients[0]] * (CLIENT_MAX + N)]
+    seen += [ask(source) for source in clients[1:] for _ in range(CLIENT_MAX)]
+    seen += [ask("127.0.0.20") for _ in range(N)]
+    if time.monotonic() - begun < 60:  # else a new period has begun
+        last = None if clients == CLIENTS else b""
+        assert seen == [b""] * CLIENT_MAX + [None] * N + [b""] * CLIENT_MAX * (len(clients) - 1) + [last] * N
+        assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
+
+
 @pytest.mark.takes(6)
 def test_exchanges_that_are_given_up_take_few_ports(start, start_upstream):
-    """A server may be told of them in order: what has come there can be read. But one client can cause any number."""
-    ends = []
+    """A server may be told of them in order: what has come there can be read. But clients can cause any number."""
+    ends = queue.Queue()
 
     def behave(peer, _request):
         peer.send(b"HTTP/1.1 200 OK\r\nX-Bad: \1\r\n\r\n")
-        ends.append(end_of(peer))
+        ends.put(end_of(peer))
         peer.close()
 
     upstream = start_upstream(behave)
-    n_before = n_in_time_wait(upstream.port)  # the number may have been another test's
     proxy = start(policy(upstream))
-    begun = time.monotonic()
-    with proxy.connect() as client:
-        for _ in range(CLOSINGS_MAX + N):
-            assert client.ask().status == 502
-    until(lambda: len(ends) == CLOSINGS_MAX + N, "all connections to be closed")
-    if time.monotonic() - begun < 60:  # else a new period has begun
-        assert ends.count(b"") == CLOSINGS_MAX and ends.count(None) == N
-        assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
+
+    def ask(source):
+        assert proxy.ask(source=source).status == 502
+        return ends.get(timeout=30)
+
+    check_ends(upstream, ask)
+
+
+def test_requests_that_are_left_with_slots_take_few_ports_of_others(start, start_upstream):
+    asked, left, ends = queue.Queue(), queue.Queue(), queue.Queue()
+
+    def behave(peer, _request):
+        asked.put(None)
+        left.get(timeout=30)
+        peer.send(OK)
+        ends.put(end_of(peer))
+        peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(upstream, "", ", limits: [slots]",
+                         "admin: 127.0.0.1:0\nlimits: {slots: {key: client.ip, algorithm: concurrency, rate: 100}}\n"))
+    admin = Admin(addresses(proxy)[0])
+
+    def ask(source):
+        with proxy.connect(source) as client:
+            client.send(request("GET", "/"))
+            asked.get(timeout=30)
+            client.reset()
+        until(lambda: b"\nsluice_abandoned_requests 1\n" in admin.ask(path="/metrics").body, "the client to have left")
+        left.put(None)
+        return ends.get(timeout=30)
+
+    check_ends(upstream, ask, CLIENTS[:1])
 
 
 @pytest.mark.takes(8)
@@ -183,19 +224,16 @@ def test_tunnels_that_clients_end_take_few_ports(start, start_upstream):
         peer.close()
 
     upstream = start_upstream(behave)
-    n_before = n_in_time_wait(upstream.port)
     proxy = start(policy(upstream, route=", upgrade: websocket"))
-    seen = []
-    begun = time.monotonic()
-    for _ in range(CLOSINGS_MAX + N):
-        with proxy.connect() as client:
+
+    def ask(source):
+        with proxy.connect(source) as client:
             client.send(request("GET", "/", ASK))
             assert client.read().status == 101
             client.end()
-            seen.append(ends.get(timeout=30))
-    if time.monotonic() - begun < 60:
-        assert seen.count(b"") == CLOSINGS_MAX and seen.count(None) == N
-        assert n_in_time_wait(upstream.port) <= n_before + CLOSINGS_MAX
+            return ends.get(timeout=30)
+
+    check_ends(upstream, ask)
 
 
 @pytest.mark.takes(8)

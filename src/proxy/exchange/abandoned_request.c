@@ -335,6 +335,13 @@ static void on_bad(struct upstream_user *user, const char *reason)
     }
 }
 
+static bool find_client(struct upstream_user *user, struct address *client)
+{
+    const struct abandoned_request *abandoned = abandoned_request_of(user);
+    *client = abandoned->client;
+    return abandoned->is_counted;
+}
+
 /* Without on_connected and on_pipe: the connection is established, and pipes are not supported. */
 static const struct upstream_events EVENTS = {
     .on_progress = on_nothing,
@@ -349,6 +356,7 @@ static const struct upstream_events EVENTS = {
     .is_blocked = is_blocked,
     .on_lost = on_lost,
     .on_bad = on_bad,
+    .find_client = find_client,
 };
 
 /* The exchange no longer uses the bytes that it was handling: continue after them. */

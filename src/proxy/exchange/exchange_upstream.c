@@ -549,6 +549,11 @@ static bool is_blocked(struct upstream_user *user)
     return exchange_of(user)->is_client_blocked;
 }
 
+static bool find_client(struct upstream_user *user, struct address *client)
+{
+    return exchange_find_client(exchange_of(user), client);
+}
+
 /* The length of the request's body, for struct upstream_request. */
 static uint64_t body_bytes_of(const struct exchange *exchange)
 {
@@ -598,6 +603,7 @@ const struct upstream_events EXCHANGE_UPSTREAM_EVENTS = {
     .is_blocked = is_blocked,
     .on_lost = exchange_on_lost,
     .on_bad = on_bad,
+    .find_client = find_client,
     .describe = describe,
     .on_refused = exchange_on_refused,
 };

@@ -60,7 +60,14 @@ static bool has_port(const struct upstream *upstream)
 static bool take_closing(const struct upstream *upstream)
 {
     const enum server_closing kind = upstream->is_for_upgrade ? CLOSING_TUNNEL : CLOSING_REQUEST;
-    return server_process_take_closing(upstream->server->process, kind, clock_monotonic_us());
+    struct upstream_user *user = upstream->user;
+    struct address client;
+    const bool is_one_client = user != NULL && user->events->find_client(user, &client);
+    if (is_one_client) {
+        client = address_of_client(&client);
+    }
+    return server_process_take_closing(upstream->server->process, kind,
+                                       is_one_client ? &client : NULL, clock_monotonic_us());
 }
 
 /* A reset takes from the server what it has not read. There is nothing of that where it has
@@ -99,12 +106,12 @@ void upstream_close(struct upstream *upstream)
     if (UNLIKELY(upstream->http2 != NULL)) {
         upstream->carrier_ops->on_close(upstream);
     }
+    choose_end(upstream);
     upstream_leave_user(upstream);
     upstream_leave_idle(upstream);
     upstream->phase = UPSTREAM_CLOSED;
     upstream->server->n_connections--;
     counter_down(&upstream_server_meters(upstream->server)->connections);
-    choose_end(upstream);
     stream_close(&upstream->stream);
     upstream_descriptors_give(env_of(upstream)->upstream_descriptors);
     inbox_close(&upstream->inbox);

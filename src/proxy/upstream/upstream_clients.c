@@ -7,12 +7,14 @@
 enum {
     TIME_BITS = 40,
     SECOND_BITS = 24,
+    CLOSER_COUNT_BITS = 12,
     US_PER_MS = 1000,
     US_PER_S = 1000 * 1000,
     REFILL_PER_US = STALL_BUDGET_PERIOD_US / STALL_BUDGET_US, /* to get 1 us back */
     PERIOD_MS = STALL_BUDGET_PERIOD_US / US_PER_MS,
 };
 
+static const uint64_t CLOSER_MASK = UINT32_MAX; /* of the period and the number */
 static const uint64_t SECONDS_MASK = (UINT64_C(1) << SECOND_BITS) - 1;
 static const uint64_t TIME_MASK = (UINT64_C(1) << TIME_BITS) - 1;
 
@@ -158,4 +160,56 @@ bool suspects_have(struct suspects *suspects, const struct address *client, uint
         }
     }
     return false;
+}
+
+/* How many @entry counts within @period. */
+static uint64_t closings_of(uint64_t entry, uint64_t period)
+{
+    const uint64_t since = (entry & CLOSER_MASK) >> CLOSER_COUNT_BITS;
+    const bool is_same = since == (period & (CLOSER_MASK >> CLOSER_COUNT_BITS));
+    return is_same ? entry & ((UINT64_C(1) << CLOSER_COUNT_BITS) - 1) : 0;
+}
+
+static bool is_closer(uint64_t entry, uint64_t hash)
+{
+    return (entry & ~CLOSER_MASK) == (hash & ~CLOSER_MASK);
+}
+
+/* The place of the client with @hash, or else that of the one with the fewest, which it takes. */
+static atomic_uint_least64_t *find_closer(struct closing_clients *clients, uint64_t hash,
+                                          uint64_t period)
+{
+    atomic_uint_least64_t *row = clients->rows[hash % CLOSING_CLIENTS_ROWS];
+    atomic_uint_least64_t *emptiest = &row[0];
+    uint64_t fewest = UINT64_MAX;
+    for (size_t i = 0; i < CLOSING_CLIENTS_PER_ROW; i++) {
+        const uint64_t entry = atomic_load_explicit(&row[i], memory_order_relaxed);
+        if (is_closer(entry, hash)) {
+            return &row[i];
+        }
+        if (closings_of(entry, period) < fewest) {
+            fewest = closings_of(entry, period);
+            emptiest = &row[i];
+        }
+    }
+    return emptiest;
+}
+
+bool closing_clients_take(struct closing_clients *clients, const struct address *client,
+                          uint64_t period)
+{
+    const uint64_t hash = hash_of(client);
+    atomic_uint_least64_t *place = find_closer(clients, hash, period);
+    uint_least64_t entry = atomic_load_explicit(place, memory_order_relaxed);
+    uint64_t next;
+    do {
+        /* Another thread may just have given the place to another client. */
+        const uint64_t n = is_closer(entry, hash) ? closings_of(entry, period) : 0;
+        if (n >= CLIENT_CLOSINGS_MAX) {
+            return false;
+        }
+        next = (hash & ~CLOSER_MASK) | ((period << CLOSER_COUNT_BITS) & CLOSER_MASK) | (n + 1);
+    } while (!atomic_compare_exchange_weak_explicit(place, &entry, next, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
 }

@@ -59,4 +59,23 @@ void suspects_add(struct suspects *suspects, const struct address *client, uint6
 
 bool suspects_have(struct suspects *suspects, const struct address *client, uint64_t now_us);
 
+enum {
+    CLOSING_CLIENTS_ROWS = 16,
+    CLOSING_CLIENTS_PER_ROW = 4,
+    CLIENT_CLOSINGS_MAX = 256, /* within a period */
+};
+
+/* How many connections to a server were closed in order within a period, of each client. A client
+ * takes the place of the one of its row that has the fewest, and begins with none; two that are
+ * taken for one share theirs. All zero is the empty table. */
+struct closing_clients {
+    /* Of each: 32 bits of its hash, 20 of the period, and 12 of the number. */
+    atomic_uint_least64_t rows[CLOSING_CLIENTS_ROWS][CLOSING_CLIENTS_PER_ROW];
+};
+
+/* Count one of @client, as address_of_client() gives it, within @period. False: it has had
+ * CLIENT_CLOSINGS_MAX. */
+MUST_USE bool closing_clients_take(struct closing_clients *clients, const struct address *client,
+                                   uint64_t period);
+
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_CLIENTS_H */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- servers --- */
 
@@ -18,6 +19,7 @@ static struct server_process *new_server(void)
     for (size_t i = 0; i < SERVER_CLOSING_KINDS; i++) {
         atomic_init(&server->closings[i], 0);
     }
+    memset(server->closing_clients, 0, sizeof(server->closing_clients));
     return server;
 }
 
@@ -55,22 +57,31 @@ bool server_process_take_place(struct server_process *server, unsigned max)
     return false;
 }
 
+/* The second at which the period of @closings began; @now_s if it is over, or there is none. */
+static uint64_t period_of(uint64_t closings, uint64_t now_s)
+{
+    const uint64_t began_s = closings >> 32;
+    const bool is_over = now_s >= began_s + SERVER_CLOSINGS_PERIOD_S;
+    return is_over || (closings & UINT32_MAX) == 0 ? now_s : began_s;
+}
+
 bool server_process_take_closing(struct server_process *server, enum server_closing kind,
-                                 uint64_t now_us)
+                                 const struct address *client, uint64_t now_us)
 {
     const uint64_t now_s = now_us / 1000000;
     uint64_t before = atomic_load(&server->closings[kind]);
+    if (client != NULL &&
+        !closing_clients_take(&server->closing_clients[kind], client, period_of(before, now_s))) {
+        return false;
+    }
     uint64_t next;
     do {
-        const uint64_t began_s = before >> 32;
-        const uint64_t n = before & UINT32_MAX;
-        if (n == 0 || now_s >= began_s + SERVER_CLOSINGS_PERIOD_S) {
-            next = now_s << 32 | 1;
-        } else if (n < SERVER_CLOSINGS_MAX) {
-            next = before + 1;
-        } else {
+        const uint64_t began_s = period_of(before, now_s);
+        const uint64_t n = before >> 32 == began_s ? before & UINT32_MAX : 0;
+        if (n >= SERVER_CLOSINGS_MAX) {
             return false;
         }
+        next = began_s << 32 | (n + 1);
     } while (!atomic_compare_exchange_weak(&server->closings[kind], &before, next));
     return true;
 }

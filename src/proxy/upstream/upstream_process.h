@@ -42,6 +42,7 @@ struct server_process {
     /* For server_process_take_closing(): the second at which a period began, and 32 bits of how
      * many were closed in it. */
     atomic_uint_least64_t closings[SERVER_CLOSING_KINDS];
+    struct closing_clients closing_clients[SERVER_CLOSING_KINDS];
 };
 
 /* The requests that wait for a slot: see upstream_queue.h. */
@@ -89,9 +90,10 @@ MUST_USE bool server_process_take_place(struct server_process *server, unsigned 
 
 /* Count a connection of @kind to @server that is to be closed in order at @now_us (monotonic),
  * before the server closes it: its local port is taken for a minute (TIME_WAIT), and a client may
- * cause any number of these. False: there were SERVER_CLOSINGS_MAX in this period, so it is to be
- * reset. */
+ * cause any number of these. @client, as address_of_client() gives it: NULL for one that is of no
+ * client or may be of many. False: there were SERVER_CLOSINGS_MAX in this period, or
+ * CLIENT_CLOSINGS_MAX of @client, so it is to be reset. */
 MUST_USE bool server_process_take_closing(struct server_process *server, enum server_closing kind,
-                                          uint64_t now_us);
+                                          const struct address *client, uint64_t now_us);
 
 #endif /* SLUICE_PROXY_UPSTREAM_UPSTREAM_PROCESS_H */

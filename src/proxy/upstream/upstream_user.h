@@ -87,6 +87,11 @@ struct upstream_events {
     /* The answer is malformed, for @reason. */
     void (*on_bad)(struct upstream_user *user, const char *reason);
 
+    /* --- at the end --- */
+
+    /* Set *client to the address that shares are counted by. False: it may be many clients. */
+    bool (*find_client)(struct upstream_user *user, struct address *client);
+
     /* --- of a stream of HTTP/2 --- */
 
     /* Where the user keeps the body: a head has come, or the window of the stream was opened. */
