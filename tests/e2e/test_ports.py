@@ -286,12 +286,16 @@ def begin(path):
     client.request("GET", path)
     return client
 
+def is_listening():
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(sys.argv[3]) == 0
+
 def finish(client):
     answer = client.getresponse()
     return answer.status, answer.read().decode()
 
 process = subprocess.Popen([sys.argv[1], "run", sys.argv[2]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-while not pathlib.Path(sys.argv[3]).exists():
+while not is_listening():
     time.sleep(0.01)
 pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40001")
 slow = [begin("/slow") for _ in range(2)]
