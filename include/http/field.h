@@ -91,6 +91,9 @@ bool field_is_token(struct span span);
 /* No control byte but HTAB; bytes >= 0x80 pass. */
 bool field_is_value(struct span span);
 
+/* Whether @value has an encoded word (RFC 2047), as =?utf-8?q?a?=. */
+bool field_has_encoded_word(struct span value);
+
 /* Remove the next member from the front of a comma-separated list (RFC 9110 section 5.6.1). It is
  * trimmed; empty members are skipped; commas inside "quoted strings" do not separate. False: no
  * member is left. */

@@ -53,6 +53,7 @@ enum capture_type {
     CAPTURE_TEXT, /* any */
     CAPTURE_INT,
     CAPTURE_UUID,
+    CAPTURE_WORD, /* letters and digits of ASCII, "-" and "_" */
 };
 
 struct pattern_segment {

@@ -46,6 +46,7 @@ const char *read_fields_check_all(const struct read_fields *fields, const struct
  *   a compared field has several lines, equal ones too (rule 52)
  *   its value is one that a condition has only without blanks that some servers strip (rule 52)
  *   it is a list to servers of gRPC, which make a field of each member (rule 52)
+ *   it has an encoded word, which CherryPy decodes
  * The values of keys are compared where they are read: see key_read(). */
 static inline const char *read_fields_check(const struct read_fields *fields,
                                             const struct head *head)

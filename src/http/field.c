@@ -106,6 +106,39 @@ static size_t member_len(struct span text)
     return i;
 }
 
+/* Whether an encoded word begins with @text, behind its "=?". */
+static bool is_encoded_word(struct span text)
+{
+    const size_t charset = span_find(text, '?');
+    struct span rest = span_from(text, charset);
+    if (rest.len < 3 || rest.data[2] != '?' ||
+        span_find(SPAN("bBqQ"), rest.data[1]) == SPAN("bBqQ").len) {
+        return false;
+    }
+    rest = span_from(rest, 3);
+    while (rest.len > 1) {
+        rest = span_from(rest, span_find(rest, '?'));
+        if (rest.len > 1 && rest.data[1] == '=') {
+            return true;
+        }
+        rest = span_from(rest, rest.len > 0);
+    }
+    return false;
+}
+
+bool field_has_encoded_word(struct span value)
+{
+    struct span rest = span_from(value, span_find(value, '='));
+    while (rest.len > 2) {
+        if (rest.data[1] == '?' && is_encoded_word(span_from(rest, 2))) {
+            return true;
+        }
+        rest = span_from(rest, 1);
+        rest = span_from(rest, span_find(rest, '='));
+    }
+    return false;
+}
+
 bool field_list_next(struct span *rest, struct span *member)
 {
     while (rest->len > 0 && is_gap(rest->data[0])) {

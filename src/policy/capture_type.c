@@ -8,13 +8,20 @@ enum {
     UUID_HYPHENS = 4,
 };
 
-static const struct span WORDS[] = {
-    [CAPTURE_TEXT] = {"", 0}, [CAPTURE_INT] = {"int", 3}, [CAPTURE_UUID] = {"uuid", 4}};
+static const struct span WORDS[] = {[CAPTURE_TEXT] = {"", 0},
+                                    [CAPTURE_INT] = {"int", 3},
+                                    [CAPTURE_UUID] = {"uuid", 4},
+                                    [CAPTURE_WORD] = {"word", 4}};
 
 bool capture_type_parse(struct span word, enum capture_type *type)
 {
-    *type = span_equals(word, WORDS[CAPTURE_INT]) ? CAPTURE_INT : CAPTURE_UUID;
-    return span_equals(word, WORDS[*type]);
+    for (size_t i = CAPTURE_INT; i < ARRAY_LEN(WORDS); i++) {
+        if (span_equals(word, WORDS[i])) {
+            *type = (enum capture_type)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 struct span capture_type_word(enum capture_type type)
@@ -186,13 +193,44 @@ static bool may_be_uuid(struct span found)
     return n_digits >= UUID_DIGITS_MIN || (is_short && n_hyphens == UUID_HYPHENS);
 }
 
+/* --- words --- */
+
+static bool is_word(struct span found)
+{
+    for (size_t i = 0; i < found.len; i++) {
+        const unsigned char c = (unsigned char)found.data[i];
+        if (!is_letter(c) && !is_digit(c) && c != '-' && c != '_') {
+            return false;
+        }
+    }
+    return found.len > 0;
+}
+
 bool capture_type_is_canonical(enum capture_type type, struct span found)
 {
-    return type == CAPTURE_TEXT ||
-           (type == CAPTURE_INT ? is_plain_int(found) : is_plain_uuid(found));
+    switch (type) {
+    case CAPTURE_TEXT:
+        break;
+    case CAPTURE_INT:
+        return is_plain_int(found);
+    case CAPTURE_UUID:
+        return is_plain_uuid(found);
+    case CAPTURE_WORD:
+        return is_word(found);
+    }
+    return true;
 }
 
 bool capture_type_may_be(enum capture_type type, struct span found)
 {
-    return type == CAPTURE_TEXT || (type == CAPTURE_INT ? may_be_int(found) : may_be_uuid(found));
+    switch (type) {
+    case CAPTURE_TEXT:
+    case CAPTURE_WORD: /* frameworks cut a word out of almost anything: `ann.json`, `ann;x` */
+        break;
+    case CAPTURE_INT:
+        return may_be_int(found);
+    case CAPTURE_UUID:
+        return may_be_uuid(found);
+    }
+    return true;
 }

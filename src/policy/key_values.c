@@ -262,7 +262,8 @@ static bool normalise_credentials(struct span *credentials, struct key_scratch *
     const struct span scheme = first_word(value);
     const struct span rest = value_trim(span_from(value, scheme.len));
     const bool is_bearer = span_equals_ignore_case(scheme, SPAN("bearer"));
-    if (UNLIKELY(has_extra_words(rest)) || holds_bearer(is_bearer ? rest : value)) {
+    if (UNLIKELY(has_extra_words(rest)) || holds_bearer(is_bearer ? rest : value) ||
+        field_has_encoded_word(value)) {
         return false;
     }
     *credentials = rest.len > 0 ? rest : value; /* which may end in such a letter */

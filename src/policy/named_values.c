@@ -44,6 +44,21 @@ static bool add(struct named_values *values, struct span value)
     return true;
 }
 
+/* What Perl's CGI.pm, Catalyst and Dancer2 take of a cookie's value, of which they make a list: its
+ * first member. A member `name=value` is one that an application made itself, which clients share,
+ * and no identity; the end of base64 is. */
+static struct span first_of_list(struct span value)
+{
+    const size_t ampersand = span_find(value, '&');
+    const size_t semicolon = span_find(value, ';');
+    const struct span first = span_of(value.data, ampersand < semicolon ? ampersand : semicolon);
+    size_t bare = first.len;
+    while (bare > 0 && first.data[bare - 1] == '=') {
+        bare--;
+    }
+    return span_find(span_of(first.data, bare), '=') == bare ? value_trim(first) : value;
+}
+
 /* Add the values that servers may decode from the raw @value. False: one cannot be. */
 static bool add_readings(struct named_values *values, bool is_cookie, struct span value,
                          struct key_scratch *scratch)
@@ -62,7 +77,7 @@ static bool add_readings(struct named_values *values, bool is_cookie, struct spa
         readings[i] = value_trim(readings[i]); /* as forms of Django and Laravel do */
         if ((UNLIKELY(signed_value_begins(readings[i])) &&
              !signed_normalise(&readings[i], 0, is_cookie, scratch)) ||
-            !add(values, readings[i])) {
+            !add(values, readings[i]) || (is_cookie && !add(values, first_of_list(readings[i])))) {
             return false;
         }
     }

@@ -156,7 +156,7 @@ static bool compile_capture(struct span piece, struct arena *arena, struct patte
     segment->kind = SEGMENT_CAPTURE;
     segment->text = arena_copy(arena, span_of(piece.data, colon));
     if (colon < piece.len && !capture_type_parse(span_from(piece, colon + 1), &segment->type)) {
-        return text_refuse(problem, "\"{%.*s}\": a segment is of the type int or uuid",
+        return text_refuse(problem, "\"{%.*s}\": a segment is of the type int, uuid or word",
                            SPAN_ARGS(quote_clip(piece)));
     }
     return segment->text.data != NULL || text_refuse(problem, "out of memory");

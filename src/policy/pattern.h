@@ -64,7 +64,7 @@ struct span capture_type_word(enum capture_type type);
 
 /* Whether @found, a segment of a normalised path, is of @type as it is written once: a decimal
  * number of at most 19 digits without sign and leading zeros, a UUID of 8-4-4-4-12 digits in lower
- * case. */
+ * case, letters and digits of ASCII with "-" and "_". */
 bool capture_type_is_canonical(enum capture_type type, struct span found);
 
 /* Whether some server may read a value of @type from @found. */

@@ -140,6 +140,13 @@ static const char *check_compared(const struct read_field *item, const struct he
     return NULL;
 }
 
+/* Tokens are long, and looked at where they are read. */
+static bool has_encoded_word(const struct field *field)
+{
+    return !span_equals_ignore_case(field->name, SPAN("authorization")) &&
+           field_has_encoded_word(field->value);
+}
+
 static const char *check_line(const struct read_fields *fields, const struct head *head, size_t i)
 {
     const struct span name = head->fields[i].name;
@@ -153,6 +160,10 @@ static const char *check_line(const struct read_fields *fields, const struct hea
             if (item->is_asked_for && is_empty(item, head->fields[i].value)) {
                 return "a field is empty, which is none to some servers, and the policy asks "
                        "whether it is there";
+            }
+            if (has_encoded_word(&head->fields[i])) {
+                return "a field that the policy reads has an encoded word, which only some servers "
+                       "decode";
             }
             return item->is_compared ? check_compared(item, head, i) : NULL;
         }

@@ -118,7 +118,7 @@ static void find_in_header(struct finding *finding, const struct key_term *term,
         if (strip_scheme(&value) || !term->is_credentials) {
             add(finding, value);
         } else {
-            finding->is_odd = finding->is_odd || hold_token(value);
+            finding->is_odd = finding->is_odd || hold_token(value) || field_has_encoded_word(value);
         }
     }
 }
@@ -208,7 +208,8 @@ static void read_token(struct token_view *view, const struct request_view *reque
         if (view->claims == NULL) {
             /* An encrypted token (JWE) has more dots. */
             view->has_form = looks_like_token(token) && count_dots(token) == DOTS;
-            view->result = is_odd(token) ? JWT_SPELLING : view->result;
+            view->result =
+                is_odd(token) || field_has_encoded_word(token) ? JWT_SPELLING : view->result;
         }
     }
 }

@@ -89,6 +89,9 @@ static const struct {
     {"/{x:uuid}", "/0b0c0d0e-0000-4000-8000-00000000abc%D9%A5", true},
     {"/{x:uuid}", "/latest", false},
     {"/{x:uuid}", "/5", false},
+    {"/{x:word}", "/ann_B-2", true},
+    {"/{x:word}", "/ann.json", true},
+    {"/{x:word}", "/", false},
     {"/{x}", "/", false},
     {"/**", "/", true},
     {"/**", "/a/b/c/", true},
@@ -336,6 +339,11 @@ START_TEST(a_typed_segment_has_one_spelling)
         {"/{x:uuid}/**", "/0b0c0d0e-0000-4000-8000-00000000abcD/b", false},
         {"/{x:uuid}/**", "/0b0c0d0e00004000800000000000abcd/b", false},
         {"/{x:uuid}/**", "/%7B0b0c0d0e-0000-4000-8000-00000000abcd%7D/b", false},
+        {"/{x:word}/**", "/ann_B-2/b", true},
+        {"/{x:word}/**", "/ann.json/b", false},
+        {"/{x:word}/**", "/ann%20/b", false},
+        {"/{x:word}", "/ann%E3%81%82", false},
+        {"/{x:word}", "/ann~", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
         struct span captures[CAPTURES_MAX];

@@ -77,6 +77,23 @@ START_TEST(rule_20_a_read_name_has_one_spelling_but_for_case)
 }
 END_TEST
 
+START_TEST(what_is_read_has_no_encoded_words)
+{
+    static const char *const BAD[] = {"=?utf-8?q?real?=", "=?UTF-8?B?cmVhbA==?=", "a =?x?Q?\?= b",
+                                      "==?x?q?a?="};
+    static const char *const GOOD[] = {
+        "=?", "=?utf-8?q?real", "=?utf-8?x?real?=", "a?=", "YWI=?b", "=?utf-8?q", "==", "=?=?q?="};
+    for (size_t i = 0; i < ARRAY_LEN(BAD); i++) {
+        ck_assert_msg(check("X-Api-Key", BAD[i], NULL) != NULL, "%s", BAD[i]);
+        ck_assert_msg(check("X-Plan", BAD[i], NULL) != NULL, "%s", BAD[i]);
+        ck_assert_msg(check("X-Other", BAD[i], NULL) == NULL, "%s", BAD[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(GOOD); i++) {
+        ck_assert_msg(check("X-Api-Key", GOOD[i], NULL) == NULL, "%s", GOOD[i]);
+    }
+}
+END_TEST
+
 START_TEST(rule_52_what_is_compared_has_one_line)
 {
     static const char *const COMPARED[] = {"X-Plan", "x-cost"};
@@ -353,6 +370,7 @@ int main(void)
     TCase *tcase = tcase_create("check");
     tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
     tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
+    tcase_add_test(tcase, what_is_read_has_no_encoded_words);
     tcase_add_test(tcase, rule_52_what_is_compared_has_one_line);
     tcase_add_test(tcase,
                    rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared);
