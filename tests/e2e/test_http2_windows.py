@@ -86,6 +86,34 @@ def test_many_bodies_of_a_client_share_no_connection(wait):
     assert wait(3, b"Content-Length: 4096", bytes(4096)) == own
 
 
+def upload(proxy, address, length, body=None):
+    """The connection that it came on is last."""
+    with Client(proxy.address, source=f"127.0.0.{address}") as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length)
+        for piece in body or [bytes(length)]:
+            client.send(piece)
+            time.sleep(0.05 if body else 0)
+        return client.read().status
+
+
+def test_long_bodies_of_others_follow_on_the_same_connection(start, serve):
+    """As by HTTP/1.1: clients need no connection each, if they come one after the other."""
+    server = serve(1 << 20)
+    proxy = start(POLICY.format(url=server.url))
+    assert [upload(proxy, address, 20_000) for address in (2, 3, 4, 3)] == [200] * 4
+    assert proxy.ask().status == 200
+    assert [asked.peer.number for asked in server.requests] == [1, 1, 1, 1, 2]
+
+
+def test_a_connection_that_has_carried_small_pieces_stays_its_clients(start, serve):
+    """The server may be about to end it for them."""
+    server = serve(1 << 20)
+    proxy = start(POLICY.format(url=server.url))
+    pieces = [b"x", b"x", bytes(19_998)]
+    assert [upload(proxy, 2, 20_000, pieces), upload(proxy, 3, 20_000), upload(proxy, 2, 20_000)] == [200] * 3
+    assert [asked.peer.number for asked in server.requests] == [1, 2, 1]
+
+
 CALL = {"method": "POST", "path": "/a.B/C", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
 
 

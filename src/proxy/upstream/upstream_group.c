@@ -36,6 +36,7 @@ static enum status init_server(struct upstream_server *server, struct upstream_g
     for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
         list_init(&server->http2_own[i]);
     }
+    list_init(&server->http2_for_bodies);
     list_init(&server->http2_withdrawn);
     return upstream_name_init(server, upstream_close_outdated);
 }

@@ -175,6 +175,7 @@ static void note_state(struct upstream_http2 *http2)
         return;
     }
     note_resting(http2, true);
+    upstream_sharing_on_rest(http2);
     timeout_arm(&connection->timeout, &group->idle_timeouts, clock_monotonic_us());
 }
 
@@ -654,5 +655,6 @@ void upstream_http2_close_idle(struct upstream_server *server)
     for (size_t i = 0; i < ARRAY_LEN(server->http2_own); i++) {
         close_idle(&server->http2_own[i]);
     }
+    close_idle(&server->http2_for_bodies);
     close_idle(&server->http2_withdrawn);
 }

@@ -48,9 +48,9 @@ void upstream_http2_drop(struct upstream *connection);
 /* --- the choice of a connection (upstream_sharing.c) --- */
 
 /* Whose the connection for @request has to be: its client's, which is to share none; NULL: it may
- * be one for all. */
+ * be one for all. Sets @request->is_long. */
 const struct address *upstream_http2_owner(const struct upstream_server *server,
-                                           const struct upstream_request *request);
+                                           struct upstream_request *request);
 
 /* A connection of @owner that takes one more stream, for @request and @use: established, or being
  * made. NULL: none. */

@@ -79,25 +79,24 @@ struct upstream_stream {
 /* A client of which the proxy has reset streams: those that it had left, or that were given up. */
 struct upstream_leaver {
     struct address client;
-    uint64_t left_us; /* monotonic: when, of the last; 0: there is none */
-    uint32_t n;
-    uint32_t n_recent;  /* of them, each within a second of the one before */
-    bool is_risky_body; /* of one of these */
+    uint64_t left_us;     /* monotonic: when, of the last; 0: there is none */
+    uint32_t n, n_recent; /* of them, each within a second of the one before */
+    bool is_risky_body;   /* of one of these */
 };
 
 struct upstream_http2 {
     struct upstream *connection;
     struct http2_session *session; /* NULL: it is being made */
-    /* In server->http2, http2_own or http2_withdrawn, until it is being closed. */
+    /* In server->http2, http2_own, _for_bodies or _withdrawn, until it is being closed. */
     struct list node;
     struct list streams;    /* struct upstream_stream */
     struct list unreported; /* those whose users get a head or small pieces after the read */
     struct list refused;    /* those whose request is not sent */
     size_t n_streams;
-    bool is_exclusive;    /* for requests of `owner` alone */
-    bool is_single;       /* the same, and for one at a time: see upstream_request */
-    bool is_set_aside;    /* the same, or for nobody, while answers are held back */
-    struct address owner; /* of these; as address_of_client() gives it */
+    bool is_exclusive, is_for_bodies; /* for requests of `owner` alone; for long bodies so far */
+    bool is_single;                   /* the same, and for one at a time: see upstream_request */
+    bool is_set_aside;                /* the same, or for nobody, while answers are held back */
+    struct address owner;             /* of these; as address_of_client() gives it */
     struct upstream_leaver leavers[UPSTREAM_LEAVERS_MAX]; /* the latest, in no order */
     struct upstream_leaver given_up[UPSTREAM_LEAVERS_MAX];
     uint32_t n_resets;       /* streams that the proxy has reset, whoever left them */
@@ -154,8 +153,9 @@ void upstream_http2_on_left(struct upstream_http2 *http2);
 
 /* --- which requests share a connection (upstream_sharing.c) --- */
 
-/* @http2, whose connection, is_exclusive and owner are set, begins; and ends. */
+/* @http2, whose connection, is_exclusive and owner are set, begins; is at rest; and ends. */
 void upstream_sharing_init(struct upstream_http2 *http2);
+void upstream_sharing_on_rest(struct upstream_http2 *http2);
 void upstream_sharing_close(struct upstream_http2 *http2);
 
 /* What the client of @stream has not taken has become more or less. */

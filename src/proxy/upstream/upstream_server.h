@@ -57,9 +57,10 @@ struct upstream_server {
      * one alone. */
     struct list http2;
     struct list http2_own[UPSTREAM_OWN_ROWS];
-    struct list http2_withdrawn; /* those that take none, for now or for good */
-    unsigned n_own_resting;      /* of these, without streams and for good */
-    uint64_t full_us;            /* monotonic: when one was full last; 0: never */
+    struct list http2_for_bodies; /* those at rest that any client's long body may have */
+    struct list http2_withdrawn;  /* those that take none, for now or for good */
+    unsigned n_own_resting;       /* of these, without streams and for good */
+    uint64_t full_us;             /* monotonic: when one was full last; 0: never */
     uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
     bool is_http1;     /* as ALPN said last */
     bool has_upgraded; /* it has answered by HTTP/1.1 where it was asked for an upgrade */

@@ -594,18 +594,25 @@ static void suspect_unread_of_narrow(const struct upstream_server *server)
 }
 
 const struct address *upstream_http2_owner(const struct upstream_server *server,
-                                           const struct upstream_request *request)
+                                           struct upstream_request *request)
 {
     struct suspects *suspects = &server->group->process->suspects;
     if (request->has_body) {
         suspect_unread_of_narrow(server);
     }
-    return request->is_alone || request->is_single ||
-                   request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
-                   (request->body_bytes > 0 && has_long_body(server, request)) ||
-                   suspects_have(suspects, &request->client, clock_monotonic_us())
-               ? &request->client
-               : NULL;
+    const bool is_alone = request->is_alone || request->is_single ||
+                          request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
+                          suspects_have(suspects, &request->client, clock_monotonic_us());
+    request->is_long = !is_alone && request->body_bytes > 0 && has_long_body(server, request);
+    return is_alone || request->is_long ? &request->client : NULL;
+}
+
+void upstream_sharing_on_rest(struct upstream_http2 *http2)
+{
+    if (http2->is_exclusive && http2->is_for_bodies) {
+        list_remove(&http2->node);
+        list_push_front(&http2->connection->server->http2_for_bodies, &http2->node);
+    }
 }
 
 static bool is_acceptable(struct upstream_http2 *http2, const struct upstream_request *request,
@@ -667,6 +674,29 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
     return found;
 }
 
+/* A connection at rest that has carried long bodies alone becomes the client's. NULL: there is none.
+ */
+static struct upstream_http2 *take_for_body(struct upstream_server *server,
+                                            const struct upstream_request *request,
+                                            enum upstream_use use)
+{
+    struct list *node = server->http2_for_bodies.next;
+    while (node != &server->http2_for_bodies) {
+        struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        node = node->next;
+        if (is_acceptable(http2, request, use) && is_doubtful(http2, use)) {
+            http2->connection->carrier_ops->on_readable(http2->connection);
+        }
+        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use)) {
+            http2->owner = request->client;
+            list_remove(&http2->node);
+            list_push_front(row_of(server, &request->client), &http2->node);
+            return http2;
+        }
+    }
+    return NULL;
+}
+
 /* A client whose answers are held back stays on their connection: else each answer would take
  * another one from all. */
 struct upstream *upstream_http2_find(struct upstream_server *server, const struct address *owner,
@@ -677,6 +707,8 @@ struct upstream *upstream_http2_find(struct upstream_server *server, const struc
         find_in(row_of(server, &request->client), owner != NULL, request, use);
     if (found == NULL && owner == NULL) {
         found = find_in(&server->http2, false, request, use);
+    } else if (found == NULL && request->is_long) {
+        found = take_for_body(server, request, use);
     }
     if (found == NULL) {
         return NULL;

@@ -162,6 +162,7 @@ static bool send_next(struct upstream_stream *stream)
             if (is_last ? trailers.n > 0 : piece.len < HTTP2_SMALL_BYTES) {
                 stream->risky_us = clock_monotonic_us();
                 stream->is_risky_body = true;
+                upstream_http2_of(stream)->is_for_bodies = false;
             }
             http2_stream_send(&stream->stream, piece, is_last,
                               is_last && trailers.n > 0 ? &trailers : NULL);
@@ -781,6 +782,8 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     list_init(&stream->unreported_node);
     list_init(&stream->refused_node);
     list_push_back(&http2->streams, &stream->node);
+    const bool is_new = http2->session == NULL && http2->n_streams == 0;
+    http2->is_for_bodies = request->is_long && (is_new || http2->is_for_bodies);
     http2->n_streams++;
     http2->is_single = request->is_single;
     upstream_begin_request(upstream, user);
