@@ -20,7 +20,7 @@ struct read_field {
     bool is_asked_for;         /* a condition asks whether it is there */
     bool is_grpc;              /* a condition compares it with the media type of gRPC */
     bool is_binary;            /* gRPC makes a list of it: see grpc_is_binary() */
-    bool is_credentials;       /* Authorization, which is long: looked at where it is read */
+    bool is_credentials;       /* Authorization: long; keys and tokens look at it themselves */
     const struct span *values; /* that conditions compare it with, sorted */
     size_t n_values;
     const struct span *trimmed; /* the same as value_trim() leaves them, sorted */

@@ -106,35 +106,30 @@ static size_t member_len(struct span text)
     return i;
 }
 
-/* Whether an encoded word begins with @text, behind its "=?". */
-static bool is_encoded_word(struct span text)
+/* How many bytes of @text stand in front of the text of an encoded word that it begins with; 0: it
+ * begins with none. */
+static size_t encoded_word_start(struct span text)
 {
-    const size_t charset = span_find(text, '?');
-    struct span rest = span_from(text, charset);
-    if (rest.len < 3 || rest.data[2] != '?' ||
-        span_find(SPAN("bBqQ"), rest.data[1]) == SPAN("bBqQ").len) {
-        return false;
-    }
-    rest = span_from(rest, 3);
-    while (rest.len > 1) {
-        rest = span_from(rest, span_find(rest, '?'));
-        if (rest.len > 1 && rest.data[1] == '=') {
-            return true;
-        }
-        rest = span_from(rest, rest.len > 0);
-    }
-    return false;
+    const size_t charset = 2 + span_find(span_from(text, 2), '?');
+    const bool begins = text.data[1] == '?' && charset + 2 < text.len &&
+                        text.data[charset + 2] == '?' &&
+                        span_find(SPAN("bBqQ"), text.data[charset + 1]) < SPAN("bBqQ").len;
+    return begins ? charset + 3 : 0;
 }
 
+/* Linear: the text of a word may be anything up to the last "?=". */
 bool field_has_encoded_word(struct span value)
 {
-    struct span rest = span_from(value, span_find(value, '='));
-    while (rest.len > 2) {
-        if (rest.data[1] == '?' && is_encoded_word(span_from(rest, 2))) {
+    size_t last = value.len;
+    while (last >= 2 && !(value.data[last - 2] == '?' && value.data[last - 1] == '=')) {
+        last--;
+    }
+    for (struct span rest = span_from(value, span_find(value, '=')); rest.len > 2 && last >= 2;
+         rest = span_from(rest, 1 + span_find(span_from(rest, 1), '='))) {
+        const size_t start = encoded_word_start(rest);
+        if (start > 0 && (size_t)(rest.data - value.data) + start <= last - 2) {
             return true;
         }
-        rest = span_from(rest, 1);
-        rest = span_from(rest, span_find(rest, '='));
     }
     return false;
 }

@@ -4,6 +4,8 @@
 
 #include "http/values.h"
 
+enum { IDENTITY_BYTES_MIN = 16 }; /* of a list's member: a session's id has 128 bits as a rule */
+
 /* --- one value --- */
 
 COLD bool signed_normalise(struct span *value, size_t start, bool is_cookie,
@@ -45,8 +47,8 @@ static bool add(struct named_values *values, struct span value)
 }
 
 /* What Perl's CGI.pm, Catalyst and Dancer2 take of a cookie's value, of which they make a list: its
- * first member. A member `name=value` is one that an application made itself, which clients share,
- * and no identity; the end of base64 is. */
+ * first member. One that is short, or `name=value`, is no identity but a part of a list that an
+ * application has made itself: many clients have the same. The `=` at the end of base64 may be. */
 static struct span first_of_list(struct span value)
 {
     const size_t ampersand = span_find(value, '&');
@@ -56,7 +58,9 @@ static struct span first_of_list(struct span value)
     while (bare > 0 && first.data[bare - 1] == '=') {
         bare--;
     }
-    return span_find(span_of(first.data, bare), '=') == bare ? value_trim(first) : value;
+    const bool is_identity =
+        bare >= IDENTITY_BYTES_MIN && span_find(span_of(first.data, bare), '=') == bare;
+    return is_identity ? value_trim(first) : value;
 }
 
 /* Add the values that servers may decode from the raw @value. False: one cannot be. */

@@ -47,11 +47,11 @@ MUST_USE bool pattern_is_canonical(const struct pattern *pattern, const struct s
  * literal are escaped, so that pattern_compile() reads the same pattern back. */
 void pattern_write(const struct pattern_segment *segments, size_t n_segments, struct text *text);
 
-/* What a captured segment of a path is: `{id:int}`, `{id:uuid}`.
+/* What a captured segment of a path is: `{id:int}`, `{id:uuid}`, `{id:word}`.
  *
  * Servers that make a number or a UUID of a segment take several spellings for one value. Such a
  * segment has one spelling here; a request with another one is refused, so that it neither counts
- * in another bucket nor goes on to a laxer route.
+ * in another bucket nor goes on to a laxer route. Of a word frameworks cut suffixes off.
  *
  * Source: Flask's and Django's converters, Python's int() and uuid.UUID(), Go's strconv.Atoi(),
  * JavaScript's parseInt(), PHP's casts, the UUIDs of PostgreSQL. */

@@ -285,7 +285,8 @@ static bool is_unreadable(const struct search *search, const struct value_match 
     return search->reported->is_hashed && condition->kind == VALUE_MATCH_EQUALS;
 }
 
-/* Note the first condition on the query that no request of these logs meets as it did. */
+/* Note the first condition on the query that cannot be judged as it was. False: the route takes no
+ * request of these logs. */
 static bool check_parameters(struct search *search, const struct route *route)
 {
     for (size_t i = 0; i < route->match.n_parameters; i++) {
@@ -293,7 +294,7 @@ static bool check_parameters(struct search *search, const struct route *route)
         const bool is_there = search->reported->has_query;
         if (!is_there || is_unreadable(search, parameter)) {
             note_condition(search, route, "query.", parameter, is_there);
-            return false;
+            return parameter->kind == VALUE_MATCH_ABSENT;
         }
     }
     return true;

@@ -227,11 +227,14 @@ def test_a_client_begins_late_a_few_times_a_minute(start, start_upstream):
             peer.send(OK)
 
     proxy = start(policy(start_upstream(go_on, reads_body=False), top="timeouts: {head: 30s}"))
-    statuses = [begin_late(proxy, 0.55) for _ in range(12)]
+    for address in ("127.0.0.2", "127.0.0.3", "127.0.0.4"):  # on a machine that halts for longer: once more
+        with Stalls() as stalls:
+            statuses = [begin_late(proxy, 0.55, address) for _ in range(12)]
+            last = begin_late(proxy, 0.1, address), begin_late(proxy, 0.55, "127.0.0.5")
+        if stalls.total_s == 0:
+            break
     assert statuses.index(408) in (7, 8), statuses  # 0.7 s of 5 s each, and what has come back
-    assert set(statuses[9:]) == {408}
-    assert begin_late(proxy, 0.1) == 200
-    assert begin_late(proxy, 0.55, source="127.0.0.2") == 200
+    assert set(statuses[9:]) == {408} and last == (200, 200)
 
 
 @pytest.mark.takes(4)

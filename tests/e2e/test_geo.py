@@ -184,7 +184,7 @@ def test_tunnels_keep_few_versions_of_a_database(start, start_upstream, folder):
             with pytest.raises(ConnectionResetError):
                 tunnel.sock.recv(1)
         assert all(tunnel.is_quiet(0.1) for tunnel in tunnels[3:])
-        assert 'msg="requests that began too many policies ago are cut"' in proxy.stderr()
+        assert 'msg="requests under old policies or databases of addresses are cut"' in proxy.stderr()
         maps = pathlib.Path(f"/proc/{proxy.process.pid}/maps")
         until(lambda: maps.read_text().count("memfd:geo") <= 5, "the old databases to be gone")  # the other file's, too
     finally:

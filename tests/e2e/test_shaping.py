@@ -293,6 +293,20 @@ def test_places_by_two_values_are_paid_by_a_limit_of_the_clients_own(start_in_st
     until(lambda: metric(proxy, "held_requests") == 4, "there is a place for another client")
 
 
+def test_behind_its_departure_a_request_without_a_server_is_given_back(start_in_store, tmp_path):
+    """Held or not: an outage is not the client's."""
+    proxy = start_in_store(f"""
+        upstreams: {{api: {{servers: "unix:{tmp_path}/nobody", eject: off}}}}
+        limits:
+          own: {{key: client.ip, algorithm: fixed_window, rate: 10/day, refund_on: [502, 503]}}
+          queue: {{key: global, algorithm: leaky_bucket, rate: 5/s, max_wait: 4s}}
+        routes: [{{limits: [own, queue], upstream: api}}]
+        """, workers=1)
+    answers = [proxy.ask(path=f"/{i}") for i in range(4)]
+    assert [(answer.status, '"own";r=9' in answer.get("RateLimit")) for answer in answers] == [(502, True)] * 4
+    assert "held_us" in proxy.lines_of("/3", 1)[0]
+
+
 # --- who does not wait for it ---
 
 LONG = {"rate": "1/10m", "max_wait": "1h"}

@@ -327,7 +327,9 @@ static const struct value_type GEO_TYPE = SECTION_TYPE(GEO_FIELDS, struct spec_g
 static const struct section_field MATCH_FIELDS[] = {
     LIST_KEY("path", &VALUE_TEXT, spec_match, paths,
              "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
-             "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"**\" the rest"),
+             "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"{name:word}\" letters, digits, "
+             "\"-\" and "
+             "\"_\", \"**\" the rest"),
     LIST_KEY("host", &VALUE_HOST_WITH_PORT, spec_match, hosts,
              "hosts, one of which it must be; \"*.\" and a host for all beneath it; a port is not "
              "compared, but passed on to servers"),

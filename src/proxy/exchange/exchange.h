@@ -83,10 +83,10 @@ struct exchange {
     struct upstream_choice choice; /* of @server, and of those tried before */
     bool is_queued;                /* the waiter waits, or has a grant that it has not taken */
     unsigned n_interims, n_put_off;
-    bool may_go_ahead, is_late;      /* a 100 has come, or is ours; the body does not begin soon */
+    bool may_go_ahead, is_late;      /* a 100 has come, or is ours; a late first byte is paid for */
     bool is_repeated, was_at_server; /* sent before; to a server that may have worked on it */
-    bool is_unsent, is_before_departure; /* with @end: see struct outcome */
-    bool is_declined, was_left_at_work;  /* the only server did nothing; the former may work on */
+    bool is_unsent, is_before_departure, has_departed; /* with @end: see struct outcome */
+    bool is_declined, was_left_at_work; /* the only server did nothing; the former may work on */
     bool is_request_sent;     /* its end is passed on; in a tunnel: that of the client's side */
     bool is_response_started; /* a final head has been given to the client */
     bool is_head_pending;     /* the head waits for the first piece of body */

@@ -32,6 +32,7 @@ static void refuse(struct exchange *exchange)
 
 static void go_on(struct exchange *exchange, uint64_t now_us)
 {
+    exchange->has_departed = true;
     if (exchange->evaluation.status == 0) {
         if (exchange->request.body == BODY_NONE || exchange->awaits_body_first) {
             exchange_choose_server(exchange, now_us);
@@ -133,7 +134,7 @@ static void on_admitted(struct exchange *exchange, uint64_t now_us)
     if (admission_has_slots(&exchange->admission)) {
         exchange_hold_slots(exchange, now_us);
     }
-    if (UNLIKELY(!has_departure)) { /* its places in the queues are gone: its limits count it */
+    if (UNLIKELY(!has_departure)) { /* its places are taken: its limits count it */
         exchange_fail(exchange, 400, KEY_AMBIGUITY);
     } else if (wait_us > 0) {
         hold(exchange, wait_us);

@@ -428,7 +428,7 @@ static void note_end(struct exchange *exchange, enum answer_end end, const char 
     if (exchange->end == ANSWER_WHOLE) {
         exchange->end = end;
         exchange->is_unsent = exchange->state < EXCHANGE_FORWARD && !exchange->was_at_server;
-        exchange->is_before_departure = exchange->state <= EXCHANGE_HOLD;
+        exchange->is_before_departure = !exchange->has_departed;
         exchange->is_declined = exchange->state >= EXCHANGE_FORWARD && !exchange->was_at_server &&
                                 exchange->upstream != NULL &&
                                 upstream_is_unprocessed(exchange->upstream);

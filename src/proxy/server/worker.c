@@ -179,7 +179,6 @@ static void bound_worker_configs(struct worker *worker)
     unsigned n_databases = 1;
     unsigned n_cut = 0;
     const struct policy *next = NULL;
-    bool is_beyond = false;
     for (struct list *node = all->prev; node != all; node = node->prev) {
         const struct worker_config *worker_config = CONTAINER_OF(node, struct worker_config, node);
         const struct policy *policy = worker_config->config.policy;
@@ -187,11 +186,10 @@ static void bound_worker_configs(struct worker *worker)
         next = policy;
         if (++n_worker_configs > WORKER_CONFIGS_MAX || n_databases > WORKER_DATABASES_MAX) {
             n_cut += cut_requests_under(worker, worker_config);
-            is_beyond = true;
         }
     }
-    if (is_beyond) {
-        log_warn("proxy.worker", "requests that began too many policies ago are cut",
+    if (n_cut > 0) {
+        log_warn("proxy.worker", "requests under old policies or databases of addresses are cut",
                  "worker=%u policies=%d databases=%d connections_cut=%u", worker->env.number,
                  WORKER_CONFIGS_MAX, WORKER_DATABASES_MAX, n_cut);
     }

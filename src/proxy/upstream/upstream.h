@@ -113,12 +113,12 @@ MUST_USE enum stream_result upstream_send_pipe(struct upstream *upstream, struct
 MUST_USE enum stream_result upstream_post_head(struct upstream *upstream);
 
 /* Whether the server has seen nothing of the request, or says that it did nothing for it; whether
- * the connection is made, and TLS not yet; whether it is the proxy then that is late with TLS; the
- * alert of TLS that ended it (NULL: none), and whether the handshake failed by it, for any request.
- */
+ * the connection is made, and TLS not yet; whether it is the proxy then that is late with TLS. */
 bool upstream_is_unprocessed(const struct upstream *upstream);
 bool upstream_is_securing(const struct upstream *upstream);
 bool upstream_waits_here(const struct upstream *upstream);
+/* The alert of TLS that ended it. *is_of_handshake: the handshake failed by it, for any request.
+ * NULL: there was none, and *is_of_handshake is left alone. */
 const char *upstream_alert(const struct upstream *upstream, bool *is_of_handshake);
 
 /* How the request was lost: during on_lost() and on_bad(). @is_counted: as a failure of the server,

@@ -47,6 +47,10 @@ void upstream_http2_drop(struct upstream *connection);
 
 /* --- the choice of a connection (upstream_sharing.c) --- */
 
+/* Before a request with a body: clients who keep the window of a connection from others become
+ * suspect. Once in HTTP2_NARROW_US at most. */
+void upstream_http2_look_at_windows(struct upstream_server *server);
+
 /* Whose the connection for @request has to be: its client's, which is to share none; NULL: it may
  * be one for all. Sets @request->is_long. */
 const struct address *upstream_http2_owner(const struct upstream_server *server,

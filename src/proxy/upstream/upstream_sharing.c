@@ -554,7 +554,7 @@ static uint64_t sum_of(const struct upstream_http2 *http2, const struct address 
 }
 
 /* Whether the body of @request, with its client's others on connections that clients share, is too
- * much for these. */
+ * much for these. Bodies count until they are answered: what a handler has taken is not known. */
 static bool has_long_body(const struct upstream_server *server,
                           const struct upstream_request *request)
 {
@@ -583,8 +583,13 @@ static void suspect_unread(const struct upstream_http2 *http2)
     }
 }
 
-static void suspect_unread_of_narrow(const struct upstream_server *server)
+void upstream_http2_look_at_windows(struct upstream_server *server)
 {
+    const uint64_t now_us = clock_monotonic_us();
+    if (now_us - server->windows_seen_us < HTTP2_NARROW_US) {
+        return;
+    }
+    server->windows_seen_us = now_us;
     for (struct list *node = server->http2.next; node != &server->http2; node = node->next) {
         const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         if (is_narrow(http2)) {
@@ -597,9 +602,6 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
                                            struct upstream_request *request)
 {
     struct suspects *suspects = &server->group->process->suspects;
-    if (request->has_body) {
-        suspect_unread_of_narrow(server);
-    }
     const bool is_alone = request->is_alone || request->is_single ||
                           request->head_bytes > UPSTREAM_SHARED_HEAD_MAX ||
                           suspects_have(suspects, &request->client, clock_monotonic_us());
@@ -674,8 +676,7 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
     return found;
 }
 
-/* A connection at rest that has carried long bodies alone becomes the client's. NULL: there is none.
- */
+/* A connection at rest that has carried long bodies alone becomes the client's. NULL: none is. */
 static struct upstream_http2 *take_for_body(struct upstream_server *server,
                                             const struct upstream_request *request,
                                             enum upstream_use use)

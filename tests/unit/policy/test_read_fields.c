@@ -1,6 +1,7 @@
 #include "policy/read_fields.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,45 @@ START_TEST(what_is_read_has_no_encoded_words)
     }
     for (size_t i = 0; i < ARRAY_LEN(GOOD); i++) {
         ck_assert_msg(check("X-Api-Key", GOOD[i], NULL) == NULL, "%s", GOOD[i]);
+    }
+}
+END_TEST
+
+/* In time that grows with the length alone: a MiB of beginnings without an end is over at once. */
+START_TEST(encoded_words_are_looked_for_once)
+{
+    static const char BEGINNING[] = "=?a?q?x";
+    enum { LEN = sizeof(BEGINNING) - 1, N = (1 << 20) / LEN };
+    char *bytes = malloc((size_t)N * LEN);
+    ck_assert_ptr_nonnull(bytes);
+    for (size_t i = 0; i < N; i++) {
+        memcpy(bytes + i * LEN, BEGINNING, LEN);
+    }
+    const struct span value = span_of(bytes, (size_t)N * LEN);
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert(!field_has_encoded_word(value));
+    }
+    memcpy(bytes + value.len - 2, "?=", 2);
+    ck_assert(field_has_encoded_word(value));
+    free(bytes);
+}
+END_TEST
+
+START_TEST(credentials_that_are_compared_have_no_encoded_words)
+{
+    static const char *const CONDITIONS[] = {"\"Basic a\"", "true"};
+    struct request request;
+    request_init(&request, "GET", "/", "a");
+    request_add_field(&request, SPAN("Authorization"), SPAN("=?utf-8?q?Basic_a?="));
+    for (size_t i = 0; i < ARRAY_LEN(CONDITIONS); i++) {
+        char text[256];
+        (void)snprintf(text, sizeof(text),
+                       "listen: 127.0.0.1:0\nroutes: [{match: {header: {authorization: %s}}, "
+                       "respond: {status: 204}}]\n",
+                       CONDITIONS[i]);
+        struct policy *policy = policy_from_text(text);
+        ck_assert((read_fields_check(&policy->read_fields, request.view.head) != NULL) == (i == 0));
+        policy_free(policy);
     }
 }
 END_TEST
@@ -371,6 +411,8 @@ int main(void)
     tcase_add_test(tcase, each_name_is_known_once_from_wherever_it_is_read);
     tcase_add_test(tcase, rule_20_a_read_name_has_one_spelling_but_for_case);
     tcase_add_test(tcase, what_is_read_has_no_encoded_words);
+    tcase_add_test(tcase, encoded_words_are_looked_for_once);
+    tcase_add_test(tcase, credentials_that_are_compared_have_no_encoded_words);
     tcase_add_test(tcase, rule_52_what_is_compared_has_one_line);
     tcase_add_test(tcase,
                    rule_52_blanks_that_only_some_servers_strip_hide_no_value_that_is_compared);
