@@ -14,13 +14,14 @@
 #include "http/head.h"
 
 struct read_field {
-    struct span name;          /* as written in the policy; case-insensitive */
-    struct span folded;        /* name in lower case; "-" replaces all but letters and digits */
-    bool is_compared;          /* a condition compares its value, or a cost reads it as a number */
-    bool is_asked_for;         /* a condition asks whether it is there */
-    bool is_grpc;              /* a condition compares it with the media type of gRPC */
-    bool is_binary;            /* gRPC makes a list of it: see grpc_is_binary() */
-    bool is_credentials;       /* Authorization: long; keys and tokens look at it themselves */
+    struct span name;   /* as written in the policy; case-insensitive */
+    struct span folded; /* name in lower case; "-" replaces all but letters and digits */
+    bool is_compared;   /* a condition compares its value, or a cost reads it as a number */
+    bool is_asked_for;  /* a condition asks whether it is there */
+    bool is_grpc;       /* a condition compares it with the media type of gRPC */
+    bool is_binary;     /* gRPC makes a list of it: see grpc_is_binary() */
+    bool is_long; /* Authorization, of which keys and tokens look for encoded words themselves; and
+                     Cookie, of which no server decodes any */
     const struct span *values; /* that conditions compare it with, sorted */
     size_t n_values;
     const struct span *trimmed; /* the same as value_trim() leaves them, sorted */

@@ -1,5 +1,6 @@
 """Bodies that wait for the windows of a server of HTTP/2."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -117,31 +118,49 @@ def test_a_connection_that_has_carried_small_pieces_stays_its_clients(start, ser
 CALL = {"method": "POST", "path": "/a.B/C", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
 
 
-def call(client, n_bytes):
-    """Begin a call that goes on, with a first message."""
-    client.data(client.begin(ends=False, **CALL), b"\0" + n_bytes.to_bytes(4, "big") + bytes(n_bytes))
+def message(n_bytes):
+    return b"\0" + n_bytes.to_bytes(4, "big") + bytes(n_bytes)
+
+
+@pytest.fixture(name="connect_from")
+def clients_of_grpc(start, serve):
+    """A server that answers nobody, and takes 64 KiB of all that it does not read; connections from addresses."""
+    server = serve(1 << 20, grants=False)
+    server.behave = lambda *_: None
+    proxy = start("listen: {address: 127.0.0.1:0, http: [2, 1.1]}" + POLICY.format(url=server.url))
+    with contextlib.ExitStack() as stack:
+        yield server, lambda address: stack.enter_context(Http2Client(None, sock=socket.create_connection(
+            proxy.address, timeout=30, source_address=(f"127.0.0.{address}", 0))))
+
+
+def begin(server, client, n_bytes, ends):
+    """Begin a call with a first message: the connection that it came on."""
+    n = len(server.requests)
+    client.data(client.begin(ends=False, **CALL), message(n_bytes), ends)
+    until(lambda: len(server.requests) > n and len(server.requests[-1].body) > n_bytes, "the call")
+    return server.last.peer.number
+
+
+def test_calls_share_a_connection_that_have_come_whole(connect_from):
+    server, connect = connect_from
+    unary, stream = connect(5), connect(6)
+    assert [begin(server, unary, 10, True) for _ in range(3)] == [1] * 3
+    own = begin(server, stream, 10, False)
+    assert own != 1 and begin(server, stream, 10, False) == own
+    assert begin(server, connect(7), 10, True) == 1
 
 
 @pytest.mark.takes(4)
-def test_who_keeps_a_window_from_others_with_calls_gets_connections_of_its_own(start, serve):
-    """Calls say no length. The server takes 64 KiB of all that it does not read."""
-    server = serve(1 << 20, grants=False)
-    proxy = start("listen: {address: 127.0.0.1:0, http: [2, 1.1]}" + POLICY.format(url=server.url))
-    other, holder = (Http2Client(None, sock=socket.create_connection(proxy.address, timeout=30, source_address=(
-        f"127.0.0.{i}", 0))) for i in (5, 6))
-    with other, holder:
-        call(other, 10)
-        for _ in range(6):
-            call(holder, 10_000)
-        until(lambda: sum(len(asked.body) for asked in server.requests) > 60_000, "the window to be used")
-        assert {asked.peer.number for asked in server.requests} == {1}
-        time.sleep(0.3)  # it is narrow for a while
-        for client in (holder, other, holder):
-            n = len(server.requests)
-            call(client, 10)
-            until(lambda n=n: len(server.requests) > n, "the next call")
-    numbers = [asked.peer.number for asked in server.requests[-3:]]
-    assert numbers[0] == numbers[2] and len({*numbers, 1}) == 3
+def test_who_keeps_a_window_from_others_gets_connections_of_its_own(connect_from):
+    """A few bytes of each of several clients."""
+    server, connect = connect_from
+    holders = [connect(10 + i) for i in range(4)]
+    for holder in holders:
+        for _ in range(3):
+            assert begin(server, holder, 5000, True) == 1
+    time.sleep(0.3)  # it is narrow for a while
+    numbers = [begin(server, client, 10, True) for client in (connect(5), holders[0], connect(6), holders[1])]
+    assert numbers[0] == numbers[2] and len({1, *numbers}) == 4  # none is the first
 
 
 @pytest.mark.takes(5)

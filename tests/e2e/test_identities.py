@@ -219,6 +219,11 @@ def test_a_cookie_is_charged_to_what_a_server_may_read(proxy, path, line):
         assert buckets.is_charged(("Cookie", line))
 
 
+def test_an_encoded_word_is_refused_where_the_policy_reads_it(proxy):
+    word = "=?utf-8?q?re/al:1?="
+    assert proxy.ask("GET", "/cookie", [("Cookie", f"other={word}; sid=x"), ("X-Other", word)]).status == 204
+
+
 SESSION = "0123456789abcdef0123456789abcdef"
 
 

@@ -173,6 +173,11 @@ static bool has_whole_body(struct client *client)
     return request_of(client)->is_body_ended;
 }
 
+static uint64_t rest_bytes(struct client *client)
+{
+    return request_of(client)->stream.untaken;
+}
+
 /* --- the answer --- */
 
 static bool send_head(struct http2_request *request, const struct response *response, bool is_last)
@@ -392,6 +397,7 @@ static const struct client_ops OPS = {
     .send_pipe = send_pipe,
     .send_interim = send_interim,
     .has_whole_body = has_whole_body,
+    .rest_bytes = rest_bytes,
     .pump = pump,
     .hold = hold,
     .await_body = await_body,

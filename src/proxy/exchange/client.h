@@ -44,6 +44,8 @@ struct client_ops {
     enum stream_result (*send_interim)(struct client *client, const struct response *response);
     /* Whether the rest of the request's body, of known length, has come. */
     bool (*has_whole_body)(struct client *client);
+    /* Then: how many bytes that is. NULL: it is not known by this protocol. */
+    uint64_t (*rest_bytes)(struct client *client);
     /* The exchange takes pieces of the request's body, or of a tunnel: hand over the bytes that
      * are there now, and later ones as they come. */
     void (*pump)(struct client *client);

@@ -142,6 +142,11 @@ bool exchange_go_ahead(struct exchange *exchange)
     return exchange_has_sent(exchange, result) || result == STREAM_BLOCKED;
 }
 
+bool exchange_buffer_is_whole(const struct exchange *exchange)
+{
+    return exchange->buffer->is_whole;
+}
+
 /* Send the client our 100, if it waits for that. False: it has left. */
 static bool go_ahead(struct exchange *exchange)
 {

@@ -26,6 +26,9 @@ COLD void exchange_on_body_awaited(struct exchange *exchange, uint64_t now_us);
 /* In BUFFER: a piece of the body, as in exchange_on_body(). The caller has counted its bytes. */
 MUST_USE bool exchange_buffer_piece(struct exchange *exchange, struct span piece, bool last);
 
+/* With exchange->buffer: the whole body has come. */
+MUST_USE bool exchange_buffer_is_whole(const struct exchange *exchange);
+
 /* In BUFFER: no more of the body is available now, as in exchange_on_body_blocked(). */
 MUST_USE bool exchange_buffer_blocked(struct exchange *exchange);
 

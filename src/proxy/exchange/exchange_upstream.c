@@ -557,11 +557,22 @@ static bool find_client(struct upstream_user *user, struct address *client)
 /* The length of the request's body, for struct upstream_request. */
 static uint64_t body_bytes_of(const struct exchange *exchange)
 {
-    const struct head *head = &exchange->request;
-    if (head->body == BODY_NONE || exchange->is_call) {
+    const struct client_ops *ops = exchange->client->ops;
+    switch (exchange->request.body) {
+    case BODY_NONE:
         return 0;
+    case BODY_LENGTH:
+        return exchange->request.content_length;
+    case BODY_CHUNKED:
+    case BODY_UNTIL_CLOSE:
+        break;
     }
-    return head->body == BODY_LENGTH ? head->content_length : UINT64_MAX;
+    if (exchange->buffer != NULL && exchange_buffer_is_whole(exchange)) {
+        return exchange->request_bytes;
+    }
+    return ops->rest_bytes != NULL && ops->has_whole_body(exchange->client)
+               ? exchange->request_bytes + ops->rest_bytes(exchange->client)
+               : UINT64_MAX;
 }
 
 static void describe(struct upstream_user *user, struct upstream_request *request)

@@ -23,6 +23,8 @@ enum {
     /* Bytes of all bodies of a client that share connections to a server: a handler that does not
      * read keeps as much of a window from others. */
     UPSTREAM_SHARED_BODY_MAX = 16 * 1024,
+    /* And not granted again where a connection is narrow: of several clients each has little. */
+    UPSTREAM_SUSPECT_BYTES_MIN = 4 * 1024,
     UPSTREAM_OWN_RESTING_MAX = 16, /* connections to a server of one client each, at rest */
 };
 

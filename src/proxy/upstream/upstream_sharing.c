@@ -577,7 +577,8 @@ static void suspect_unread(const struct upstream_http2 *http2)
     }
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         const struct upstream_stream *stream = upstream_stream_at(node);
-        if (sum_of(http2, &stream->client, outstanding_bytes) > UPSTREAM_SHARED_BODY_MAX) {
+        if (outstanding_bytes(stream) > 0 &&
+            sum_of(http2, &stream->client, outstanding_bytes) >= UPSTREAM_SUSPECT_BYTES_MIN) {
             note_suspect(stream);
         }
     }

@@ -23,7 +23,7 @@ struct upstream_request {
     size_t head_bytes;      /* of its lines, about */
     size_t more_fields_max; /* than it has may be sent of it */
     bool has_body;
-    uint64_t body_bytes; /* UINT64_MAX: not known; 0 too for a call of gRPC */
+    uint64_t body_bytes; /* UINT64_MAX: not known */
     bool is_long;       /* for its body alone it shares no connection: see upstream_http2_owner() */
     bool is_one_client; /* `client` stands for no others, as a proxy would */
     bool is_alone;      /* on connections of its client's own */
