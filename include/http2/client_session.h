@@ -31,6 +31,9 @@ bool http2_session_is_narrow(const struct http2_session *session, uint64_t now_u
  */
 uint64_t http2_session_held_until_us(const struct http2_session *session);
 
+/* The widest that the connection's window was, in bytes. */
+uint64_t http2_session_widest(const struct http2_session *session);
+
 /* Whether a request may be opened: the peer takes one more at a time, and takes new ones at all. */
 bool http2_session_may_open(const struct http2_session *session);
 
@@ -63,9 +66,6 @@ void http2_stream_stop_sending(struct http2_stream *stream);
 /* As http2_stream_release(), of a request whose head was packed, but the peer is not told: it may
  * send the rest of the window, which is dropped. */
 void http2_stream_drop(struct http2_stream *stream);
-
-/* How many bytes of the body were sent, and are not granted again; 0 before it is opened. */
-uint64_t http2_stream_outstanding(const struct http2_stream *stream);
 
 /* What the peer has said of the end of the connection. */
 enum http2_goaway {

@@ -145,8 +145,7 @@ bool http2_session_is_narrow(const struct http2_session *session, uint64_t now_u
     return since_us != 0 && now_us >= since_us && now_us - since_us >= HTTP2_NARROW_US;
 }
 
-uint64_t http2_stream_outstanding(const struct http2_stream *stream)
+uint64_t http2_session_widest(const struct http2_session *session)
 {
-    const int64_t window = stream->session != NULL ? stream->session->peer_stream_window : 0;
-    return stream->send_window < window ? (uint64_t)(window - stream->send_window) : 0;
+    return (uint64_t)session->send_window_max;
 }

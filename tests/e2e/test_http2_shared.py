@@ -523,7 +523,6 @@ def test_uploads_that_are_not_read_leave_room_for_others(start, start_http2_serv
     until(lambda: sum(len(request.body) for request in server.requests[4:]) > WINDOW // 3, "what they may send")
     for _ in range(5):
         assert proxy.ask("POST", "/", of(9), b"x" * 5000).status == 200
-    assert {request.peer.number for request in server.requests} == {1}
     for client in hogs:
         client.close()
 
@@ -532,15 +531,12 @@ def test_a_connection_whose_window_stays_closed_takes_no_more_bodies(start, star
     server = start_http2_server(behave=lambda peer, request: request.path == "/hog" or peer.answer(request.stream),
                           grants=False, settings={})
     proxy = start(policy(server, more=EJECT + ", timeout: {response: 1s}"))
-    hogs = [hog(proxy, i) for i in range(2, 6)]
-    until(lambda: sum(len(request.body) for request in server.requests) > WINDOW * 9 // 10, "the window to be closed")
-    begun = time.monotonic()
-    until(lambda: time.monotonic() - begun > 0.2, "it to be closed for a while")
-    assert proxy.ask("GET", "/", of(9)).status == 200
-    assert proxy.ask("POST", "/", of(9), b"x" * 5000).status == 200
-    assert [request.peer.number for request in server.requests[-2:]] == [1, 2]
-    for client in hogs:
-        client.close()
+    client = hog(proxy, 2, WINDOW + 5000)
+    until(lambda: server.requests and len(server.requests[0].body) == WINDOW, "the window to be closed")
+    time.sleep(0.2)  # it is for a while
+    assert proxy.ask("POST", "/", of(2), b"x" * 20000).status == 200
+    assert [request.peer.number for request in server.requests] == [1, 2]
+    client.close()
 
 
 def test_no_head_depends_on_those_of_others(start, start_http2_server, connect):

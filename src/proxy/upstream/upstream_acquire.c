@@ -230,9 +230,6 @@ static enum status take_stream(struct upstream_server *server, struct upstream_u
 {
     struct upstream_request request;
     user->events->describe(user, &request);
-    if (request.has_body) {
-        upstream_http2_look_at_windows(server);
-    }
     const struct address *owner = upstream_http2_owner(server, &request);
     struct upstream *connection = upstream_http2_find(server, owner, &request, use);
     enum status status = STATUS_OK;

@@ -23,8 +23,6 @@ enum {
     /* Bytes of all bodies of a client that share connections to a server: a handler that does not
      * read keeps as much of a window from others. */
     UPSTREAM_SHARED_BODY_MAX = 16 * 1024,
-    /* And not granted again where a connection is narrow: of several clients each has little. */
-    UPSTREAM_SUSPECT_BYTES_MIN = 4 * 1024,
     UPSTREAM_OWN_RESTING_MAX = 16, /* connections to a server of one client each, at rest */
 };
 
@@ -48,10 +46,6 @@ void upstream_http2_close_idle(struct upstream_server *server);
 void upstream_http2_drop(struct upstream *connection);
 
 /* --- the choice of a connection (upstream_sharing.c) --- */
-
-/* Before a request with a body: clients who keep the window of a connection from others become
- * suspect. Once in HTTP2_NARROW_US at most. */
-void upstream_http2_look_at_windows(struct upstream_server *server);
 
 /* Whose the connection for @request has to be: its client's, which is to share none; NULL: it may
  * be one for all. Sets @request->is_long. */

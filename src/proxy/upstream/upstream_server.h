@@ -57,7 +57,6 @@ struct upstream_server {
      * one alone. */
     struct list http2;
     struct list http2_own[UPSTREAM_OWN_ROWS];
-    uint64_t windows_seen_us;     /* monotonic: see upstream_http2_look_at_windows() */
     struct list http2_for_bodies; /* those at rest that any client's long body may have */
     struct list http2_withdrawn;  /* those that take none, for now or for good */
     unsigned n_own_resting;       /* of these, without streams and for good */

@@ -530,73 +530,31 @@ static bool is_narrow(const struct upstream_http2 *http2)
     return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
 }
 
-static uint64_t body_bytes(const struct upstream_stream *stream)
-{
-    return stream->body_bytes;
-}
-
-/* What was sent of the body, and is not granted again. */
-static uint64_t outstanding_bytes(const struct upstream_stream *stream)
-{
-    return http2_stream_outstanding(&stream->stream);
-}
-
-/* The @bytes of all bodies that @client has on @http2. */
-static uint64_t sum_of(const struct upstream_http2 *http2, const struct address *client,
-                       uint64_t (*bytes)(const struct upstream_stream *stream))
+/* The bytes of the bodies on @http2: those of @client; NULL: all. Bodies count until they are
+ * answered: what a handler has taken of them is not known. */
+static uint64_t bodies_on(const struct upstream_http2 *http2, const struct address *client)
 {
     uint64_t n_bytes = 0;
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         const struct upstream_stream *stream = upstream_stream_at(node);
-        n_bytes += address_equals(&stream->client, client) ? bytes(stream) : 0;
+        n_bytes +=
+            client == NULL || address_equals(&stream->client, client) ? stream->body_bytes : 0;
     }
     return n_bytes;
 }
 
 /* Whether the body of @request, with its client's others on connections that clients share, is too
- * much for these. Bodies count until they are answered: what a handler has taken is not known. */
+ * much for these. */
 static bool has_long_body(const struct upstream_server *server,
                           const struct upstream_request *request)
 {
     uint64_t n_bytes = request->body_bytes;
     struct list *node = server->http2.next;
     while (n_bytes <= UPSTREAM_SHARED_BODY_MAX && node != &server->http2) {
-        n_bytes +=
-            sum_of(CONTAINER_OF(node, struct upstream_http2, node), &request->client, body_bytes);
+        n_bytes += bodies_on(CONTAINER_OF(node, struct upstream_http2, node), &request->client);
         node = node->next;
     }
     return n_bytes > UPSTREAM_SHARED_BODY_MAX;
-}
-
-/* A connection that clients share is narrow: those of whose bodies the server has taken least may
- * be why. What it gathers before it grants it again is counted too, so others may be among them. */
-static void suspect_unread(const struct upstream_http2 *http2)
-{
-    if (!has_strangers(http2)) {
-        return;
-    }
-    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        const struct upstream_stream *stream = upstream_stream_at(node);
-        if (outstanding_bytes(stream) > 0 &&
-            sum_of(http2, &stream->client, outstanding_bytes) >= UPSTREAM_SUSPECT_BYTES_MIN) {
-            note_suspect(stream);
-        }
-    }
-}
-
-void upstream_http2_look_at_windows(struct upstream_server *server)
-{
-    const uint64_t now_us = clock_monotonic_us();
-    if (now_us - server->windows_seen_us < HTTP2_NARROW_US) {
-        return;
-    }
-    server->windows_seen_us = now_us;
-    for (struct list *node = server->http2.next; node != &server->http2; node = node->next) {
-        const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
-        if (is_narrow(http2)) {
-            suspect_unread(http2);
-        }
-    }
 }
 
 const struct address *upstream_http2_owner(const struct upstream_server *server,
@@ -643,6 +601,17 @@ static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use us
            stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
 }
 
+/* Whether the bodies on @http2, which clients share, leave room for that of @request: a quarter of
+ * the window at most, so that a server which gathers half of it still grants what it was sent of
+ * others while none of these is read. */
+static bool has_room_for_body(const struct upstream_http2 *http2,
+                              const struct upstream_request *request)
+{
+    const uint64_t quarter = http2->session != NULL ? http2_session_widest(http2->session) / 4 : 0;
+    const uint64_t most = quarter > UPSTREAM_SHARED_BODY_MAX ? quarter : UPSTREAM_SHARED_BODY_MAX;
+    return bodies_on(http2, NULL) + request->body_bytes <= most;
+}
+
 /* Whether @http2 is open to @request, of which it may be the client's own: for good, or while it is
  * set aside. */
 static bool is_open_to(const struct upstream_http2 *http2, bool is_exclusive,
@@ -651,7 +620,8 @@ static bool is_open_to(const struct upstream_http2 *http2, bool is_exclusive,
     const bool is_own = http2->is_exclusive || http2->is_set_aside;
     return http2->is_exclusive == is_exclusive &&
            (!is_own || address_equals(&http2->owner, &request->client)) &&
-           !(request->has_body && is_narrow(http2));
+           (!request->has_body ||
+            (!is_narrow(http2) && (is_own || has_room_for_body(http2, request))));
 }
 
 static struct upstream_http2 *find_in(struct list *connections, bool is_exclusive,
