@@ -31,8 +31,10 @@ bool http2_session_is_narrow(const struct http2_session *session, uint64_t now_u
  */
 uint64_t http2_session_held_until_us(const struct http2_session *session);
 
-/* The widest that the connection's window was, in bytes. */
+/* The widest that the connection's window was, in bytes; whether more than half of that is open, so
+ * that a server which gathers half of it grants what it is sent. */
 uint64_t http2_session_widest(const struct http2_session *session);
+bool http2_session_is_wide(const struct http2_session *session);
 
 /* Whether a request may be opened: the peer takes one more at a time, and takes new ones at all. */
 bool http2_session_may_open(const struct http2_session *session);

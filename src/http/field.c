@@ -110,14 +110,17 @@ static size_t member_len(struct span text)
  * begins with none. */
 static size_t encoded_word_start(struct span text)
 {
+    if (text.data[1] != '?') {
+        return 0;
+    }
     const size_t charset = 2 + span_find(span_from(text, 2), '?');
-    const bool begins = text.data[1] == '?' && charset + 2 < text.len &&
-                        text.data[charset + 2] == '?' &&
+    const bool begins = charset + 2 < text.len && text.data[charset + 2] == '?' &&
                         span_find(SPAN("bBqQ"), text.data[charset + 1]) < SPAN("bBqQ").len;
     return begins ? charset + 3 : 0;
 }
 
-/* Linear: the text of a word may be anything up to the last "?=". */
+/* In time that grows with the length: each beginning is looked at up to the next "?", and the text
+ * of a word may be anything up to the last "?=". */
 bool field_has_encoded_word(struct span value)
 {
     size_t last = value.len;

@@ -149,3 +149,8 @@ uint64_t http2_session_widest(const struct http2_session *session)
 {
     return (uint64_t)session->send_window_max;
 }
+
+bool http2_session_is_wide(const struct http2_session *session)
+{
+    return session->send_window > session->send_window_max / 2;
+}

@@ -121,6 +121,32 @@ def test_long_bodies_of_others_follow_on_the_same_connection(start, serve):
     assert [asked.peer.number for asked in server.requests] == [1, 1, 1, 1, 2]
 
 
+@pytest.mark.parametrize("unread, next_one", [(20_000, 1), (45_000, 2)])
+def test_a_connection_with_much_that_is_not_read_is_nobody_elses(start, serve, unread, next_one):
+    """The server has answered early, and grants nothing of that again: half of 64 KiB would not suffice."""
+    server = serve(1 << 20, grants=False)
+    server.on_head = lambda peer, request: peer.answer(request.stream)
+    server.behave = lambda *_: None
+    proxy = start(POLICY.format(url=server.url))
+    assert upload(proxy, 2, unread) == 200
+    until(lambda: len(server.requests[0].body) == unread or server.requests[0].reset, "all of it")
+    assert upload(proxy, 3, 17_000) == 200
+    assert [asked.peer.number for asked in server.requests] == [1, next_one]
+
+
+def test_a_connection_on_which_a_body_was_left_is_nobody_elses(start, serve):
+    """The server may be about to end it for resets."""
+    server = serve(1 << 20)
+    proxy = start(POLICY.format(url=server.url))
+    with Client(proxy.address, source="127.0.0.2") as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n" + bytes(25_000))
+        until(lambda: server.requests and len(server.requests[0].body) == 25_000, "a part of it")
+        client.reset()
+    until(lambda: server.requests[0].reset, "the server to be told")
+    assert upload(proxy, 3, 20_000) == 200
+    assert server.last.peer.number == 2
+
+
 def test_a_connection_that_has_carried_small_pieces_stays_its_clients(start, serve):
     """The server may be about to end it for them."""
     server = serve(1 << 20)

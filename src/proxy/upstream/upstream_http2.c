@@ -150,9 +150,11 @@ static void note_resting(struct upstream_http2 *http2, bool is_resting)
     if (is_resting) {
         counter_up(&upstream_server_meters(server)->idle);
         server->n_own_resting += http2->is_exclusive;
+        server->n_shared_resting += !http2->is_exclusive;
     } else {
         counter_down(&upstream_server_meters(server)->idle);
         server->n_own_resting -= http2->is_exclusive;
+        server->n_shared_resting -= !http2->is_exclusive;
     }
 }
 
@@ -170,7 +172,9 @@ static void note_state(struct upstream_http2 *http2)
         end(connection);
         return;
     }
-    if (http2->is_exclusive && connection->server->n_own_resting >= UPSTREAM_OWN_RESTING_MAX) {
+    const struct upstream_server *server = connection->server;
+    if ((http2->is_exclusive ? server->n_own_resting : server->n_shared_resting) >=
+        UPSTREAM_RESTING_MAX) {
         end(connection);
         return;
     }

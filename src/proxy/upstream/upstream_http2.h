@@ -23,7 +23,7 @@ enum {
     /* Bytes of all bodies of a client that share connections to a server: a handler that does not
      * read keeps as much of a window from others. */
     UPSTREAM_SHARED_BODY_MAX = 16 * 1024,
-    UPSTREAM_OWN_RESTING_MAX = 16, /* connections to a server of one client each, at rest */
+    UPSTREAM_RESTING_MAX = 16, /* connections to a server at rest: of clients' own, and shared */
 };
 
 /* Whether requests to @server go on streams, at least until ALPN says otherwise. */

@@ -59,7 +59,8 @@ struct upstream_server {
     struct list http2_own[UPSTREAM_OWN_ROWS];
     struct list http2_for_bodies; /* those at rest that any client's long body may have */
     struct list http2_withdrawn;  /* those that take none, for now or for good */
-    unsigned n_own_resting;       /* of these, without streams and for good */
+    unsigned n_own_resting;       /* of http2_own and _for_bodies, without streams and for good */
+    unsigned n_shared_resting;    /* of http2, without streams */
     uint64_t full_us;             /* monotonic: when one was full last; 0: never */
     uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
     bool is_http1;     /* as ALPN said last */

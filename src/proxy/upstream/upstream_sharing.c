@@ -568,9 +568,12 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
     return is_alone || request->is_long ? &request->client : NULL;
 }
 
+/* Not one that the next client would suffer by: of whose window the server withholds much, or that
+ * it may be about to end for resets. */
 void upstream_sharing_on_rest(struct upstream_http2 *http2)
 {
-    if (http2->is_exclusive && http2->is_for_bodies) {
+    if (http2->is_exclusive && http2->is_for_bodies && http2->n_resets == 0 &&
+        http2_session_is_wide(http2->session)) {
         list_remove(&http2->node);
         list_push_front(&http2->connection->server->http2_for_bodies, &http2->node);
     }
