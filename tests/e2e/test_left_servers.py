@@ -713,7 +713,7 @@ def test_bytes_of_a_body_that_wait_for_the_server_are_dropped(start, http2_serve
         http2_server.wait_for(1)
         http2_server.last.peer.answer(http2_server.last.stream)
         assert client.answer(first).status == 200
-        stream = client.begin(path="/work", method="POST", ends=False)
+        stream = client.begin(path="/work", method="POST", more=[("content-length", "1000")], ends=False)
         client.data(stream, b"x" * 1000, ends=True)
         until(lambda: len(http2_server.last.body) == 10, "a part of the body")
         client.reset(stream)

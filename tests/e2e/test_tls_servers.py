@@ -233,7 +233,8 @@ def test_a_path_that_a_server_wants_a_certificate_for_ejects_nobody(start, start
     servers = [RenegotiatingServer(*files_of(authority, "server")) for _ in range(2)]
     try:
         urls = ", ".join(server.url for server in servers)
-        proxy = start(policy(f"[{urls}]", authority, more=", eject: {failures: 2, for: 1m}, retries: 0"))
+        proxy = start(policy(f"[{urls}]", authority, more=", eject: {failures: 2, for: 1m}, retries: 0")
+                      + "workers: 1\n")  # they serve one connection at a time
         for _ in range(8):
             response = proxy.ask(path="/private")
             assert response.status == 502
