@@ -20,9 +20,9 @@ struct read_field {
     bool is_asked_for;  /* a condition asks whether it is there */
     bool is_grpc;       /* a condition compares it with the media type of gRPC */
     bool is_binary;     /* gRPC makes a list of it: see grpc_is_binary() */
-    bool is_long; /* Authorization, of which keys and tokens look for encoded words themselves; and
-                     Cookie, of which no server decodes any */
-    const struct span *values; /* that conditions compare it with, sorted */
+    bool may_have_encoded_words; /* Authorization, of which keys and tokens look for them
+                                    themselves; and Cookie, of which no server decodes any */
+    const struct span *values;   /* that conditions compare it with, sorted */
     size_t n_values;
     const struct span *trimmed; /* the same as value_trim() leaves them, sorted */
     size_t n_trimmed;

@@ -3,9 +3,6 @@
 
 #include "admin/admin_connection.h"
 #include "base/clock.h"
-#include "base/hash.h"
-
-#define US_PER_S (UINT64_C(1000) * 1000)
 
 /* A client that was let in has this long to send a body with its token, or to read an answer, even
  * if another connection waits for a slot. */
@@ -16,10 +13,7 @@
 enum { WITHOUT_TOKEN_MAX = ADMIN_CONNECTIONS_MAX / 4 };
 
 /* Of an address lately: further ones come behind those of others. A browser opens six at once. */
-enum {
-    NEWCOMERS_FEW = 8,
-    NEWCOMERS_BITS = 32, /* of their number */
-};
+enum { NEWCOMERS_FEW = 8 };
 
 /* Which connections give way to a new one, the first to go first. */
 enum rank {
@@ -80,52 +74,24 @@ static enum rank rank_of(const struct admin_connection *connection, bool is_one_
 
 /* --- newcomers --- */
 
-/* The entry of the address of @peer. NULL: it has none, unless @adds: then the one with the fewest
- * connections of its set makes room. */
-static struct admin_newcomer *find_newcomer(struct admin *admin, const struct access_peer *peer,
-                                            bool adds)
-{
-    const uint64_t second = clock_monotonic_us() / US_PER_S;
-    const struct address client = address_of_client(&peer->address);
-    const struct span bytes = span_of((const char *)&client, sizeof(client));
-    struct admin_newcomer *set = admin->newcomers[hash_shared(bytes).low % ADMIN_NEWCOMERS_SETS];
-    struct admin_newcomer *fewest = &set[0];
-    for (size_t i = 0; i < ADMIN_NEWCOMERS_WAYS; i++) {
-        const uint64_t n_halvings = second - set[i].second;
-        set[i].n = n_halvings < NEWCOMERS_BITS ? set[i].n >> n_halvings : 0;
-        set[i].second = second;
-        if (set[i].n > 0 && address_equals(&set[i].client, &client)) {
-            return &set[i];
-        }
-        fewest = set[i].n < fewest->n ? &set[i] : fewest;
-    }
-    if (!adds) {
-        return NULL;
-    }
-    *fewest = (struct admin_newcomer){.client = client, .second = second};
-    return fewest;
-}
-
 void admin_newcomers_add(struct admin *admin, const struct access_peer *peer)
 {
     if (!peer->is_unix) {
-        find_newcomer(admin, peer, true)->n++;
+        newcomers_add(&admin->newcomers, &peer->address, clock_monotonic_us());
     }
 }
 
 void admin_newcomers_let_in(struct admin *admin, const struct access_peer *peer)
 {
-    struct admin_newcomer *newcomer = peer->is_unix ? NULL : find_newcomer(admin, peer, false);
-    if (newcomer != NULL) {
-        newcomer->n--;
+    if (!peer->is_unix) {
+        newcomers_let_in(&admin->newcomers, &peer->address, clock_monotonic_us());
     }
 }
 
 static uint32_t n_newcomers_of(struct admin *admin, const struct access_peer *peer)
 {
-    const struct admin_newcomer *newcomer =
-        peer->is_unix ? NULL : find_newcomer(admin, peer, false);
-    return newcomer != NULL ? newcomer->n : 0;
+    return peer->is_unix ? 0
+                         : newcomers_count(&admin->newcomers, &peer->address, clock_monotonic_us());
 }
 
 bool admin_newcomers_are_many(struct admin *admin, const struct access_peer *peer)

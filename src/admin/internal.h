@@ -12,6 +12,7 @@
 #include "admin/admin.h"
 #include "admin/child.h"
 #include "admin/history.h"
+#include "admin/newcomers.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -49,16 +50,6 @@ struct admin_listener {
     struct loop_task gone; /* frees the listener after it has left */
 };
 
-/* So many sets of so many addresses are remembered. */
-enum { ADMIN_NEWCOMERS_SETS = 256, ADMIN_NEWCOMERS_WAYS = 4 };
-
-/* An address that connections came from of which no request was let in. */
-struct admin_newcomer {
-    struct address client; /* as address_of_client() gives it */
-    uint64_t second;       /* of the monotonic clock: when n was last halved */
-    uint32_t n;            /* of them; half of it is forgotten each second */
-};
-
 /* A store, for the limits of one policy. */
 struct admin_store {
     struct list node;
@@ -91,7 +82,7 @@ struct admin {
     pthread_t thread;
     bool is_running;
     uint64_t started_us; /* monotonic */
-    struct admin_newcomer newcomers[ADMIN_NEWCOMERS_SETS][ADMIN_NEWCOMERS_WAYS];
+    struct newcomers newcomers;
 };
 
 /* The store of @policy, for use in the admin's loop. NULL: no memory. */

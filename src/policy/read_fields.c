@@ -154,7 +154,7 @@ static const char *check_line(const struct read_fields *fields, const struct hea
                 return "a field is empty, which is none to some servers, and the policy asks "
                        "whether it is there";
             }
-            if ((!item->is_long || item->is_compared) &&
+            if ((!item->may_have_encoded_words || item->is_compared) &&
                 field_has_encoded_word(head->fields[i].value)) {
                 return "a field that the policy reads has an encoded word, which only some servers "
                        "decode";

@@ -32,8 +32,8 @@ static void add_item(struct collection *collection, struct span name, bool is_co
         .folded = span_of(folded, name.len),
         .is_compared = is_compared,
         .is_binary = grpc_is_binary(name),
-        .is_long = span_equals_ignore_case(name, SPAN("authorization")) ||
-                   span_equals_ignore_case(name, SPAN("cookie")),
+        .may_have_encoded_words = span_equals_ignore_case(name, SPAN("authorization")) ||
+                                  span_equals_ignore_case(name, SPAN("cookie")),
     };
 }
 

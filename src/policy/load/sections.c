@@ -328,8 +328,7 @@ static const struct section_field MATCH_FIELDS[] = {
     LIST_KEY("path", &VALUE_TEXT, spec_match, paths,
              "patterns, one of which matches: \"*\" is a segment, \"{name}\" one with a name, "
              "\"{name:int}\" a number, \"{name:uuid}\" a UUID, \"{name:word}\" letters, digits, "
-             "\"-\" and "
-             "\"_\", \"**\" the rest"),
+             "\"-\" and \"_\", \"**\" the rest"),
     LIST_KEY("host", &VALUE_HOST_WITH_PORT, spec_match, hosts,
              "hosts, one of which it must be; \"*.\" and a host for all beneath it; a port is not "
              "compared, but passed on to servers"),
