@@ -208,8 +208,12 @@ static bool has_trailers(const struct inbox *inbox)
 static bool hand_over(struct downstream *downstream, bool is_piped, struct span piece, bool last)
 {
     downstream->wants_body = false; /* before the call: it may end this exchange */
-    if (last && UNLIKELY(has_trailers(&downstream->inbox))) {
-        hand_over_trailers(downstream);
+    if (last) {
+        /* While the body waited, look() may have stopped it: from now on the client may leave. */
+        stream_want_read(&downstream->stream, true);
+        if (UNLIKELY(has_trailers(&downstream->inbox))) {
+            hand_over_trailers(downstream);
+        }
     }
     if (!(is_piped ? exchange_on_pipe(downstream->exchange, downstream->inbox.pipe)
                    : exchange_on_body(downstream->exchange, piece, last))) {
