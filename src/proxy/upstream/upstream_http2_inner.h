@@ -6,6 +6,7 @@
 #include "http2/client_session.h"
 #include "proxy/core/proxy_env.h"
 #include "proxy/upstream/upstream.h"
+#include "proxy/upstream/upstream_bodies.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_server.h"
 
@@ -44,7 +45,7 @@ struct upstream_stream {
     struct list node; /* in http2->streams */
     struct http2_stream stream;
     struct address client;
-    uint64_t body_bytes; /* see struct upstream_request */
+    uint64_t body_bytes; /* 0: none, or not known */
     uint64_t risky_us;   /* when its head, trailers or a small piece was sent last; 0: not yet */
     bool is_one_client, is_risky_body; /* it was not only the head */
     /* Monotonic: since when the server cannot send the rest of the answer, because the client does
@@ -56,8 +57,7 @@ struct upstream_stream {
     uint16_t refusal_status;
 
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
-    int n_pieces;
-    int next_piece;
+    int n_pieces, next_piece;
     bool is_last;      /* they end the request */
     bool is_sending;   /* the user waits for on_drained() */
     char *head_block;  /* of the latest head; NULL: none */
@@ -65,8 +65,7 @@ struct upstream_stream {
     struct upstream_late_head *late;
     bool is_head_alone;          /* the user has got the head, and none of the body */
     struct list unreported_node; /* in http2->unreported, or in no list */
-    struct upstream_piece *first;
-    struct upstream_piece *last;
+    struct upstream_piece *first, *last;
     uint32_t n_given;              /* bytes of the first piece that the user has */
     struct upstream_block *pinned; /* has bytes that the user has; NULL: none */
     size_t n_pinned;
@@ -97,6 +96,7 @@ struct upstream_http2 {
     bool is_single;                   /* the same, and for one at a time: see upstream_request */
     bool is_set_aside;                /* the same, or for nobody, while answers are held back */
     struct address owner;             /* of these; as address_of_client() gives it */
+    struct upstream_bodies bodies;    /* those whose length is known */
     struct upstream_leaver leavers[UPSTREAM_LEAVERS_MAX]; /* the latest, in no order */
     struct upstream_leaver given_up[UPSTREAM_LEAVERS_MAX];
     uint32_t n_resets;       /* streams that the proxy has reset, whoever left them */

@@ -530,19 +530,6 @@ static bool is_narrow(const struct upstream_http2 *http2)
     return http2->session != NULL && http2_session_is_narrow(http2->session, clock_monotonic_us());
 }
 
-/* The bytes of the bodies on @http2: those of @client; NULL: all. Bodies count until they are
- * answered: what a handler has taken of them is not known. */
-static uint64_t bodies_on(const struct upstream_http2 *http2, const struct address *client)
-{
-    uint64_t n_bytes = 0;
-    for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        const struct upstream_stream *stream = upstream_stream_at(node);
-        n_bytes +=
-            client == NULL || address_equals(&stream->client, client) ? stream->body_bytes : 0;
-    }
-    return n_bytes;
-}
-
 /* Whether the body of @request, with its client's others on connections that clients share, is too
  * much for these. */
 static bool has_long_body(const struct upstream_server *server,
@@ -551,7 +538,8 @@ static bool has_long_body(const struct upstream_server *server,
     uint64_t n_bytes = request->body_bytes;
     struct list *node = server->http2.next;
     while (n_bytes <= UPSTREAM_SHARED_BODY_MAX && node != &server->http2) {
-        n_bytes += bodies_on(CONTAINER_OF(node, struct upstream_http2, node), &request->client);
+        const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        n_bytes += upstream_bodies_of(&http2->bodies, &request->client);
         node = node->next;
     }
     return n_bytes > UPSTREAM_SHARED_BODY_MAX;
@@ -612,7 +600,7 @@ static bool has_room_for_body(const struct upstream_http2 *http2,
 {
     const uint64_t quarter = http2->session != NULL ? http2_session_widest(http2->session) / 4 : 0;
     const uint64_t most = quarter > UPSTREAM_SHARED_BODY_MAX ? quarter : UPSTREAM_SHARED_BODY_MAX;
-    return bodies_on(http2, NULL) + request->body_bytes <= most;
+    return http2->bodies.n_bytes + request->body_bytes <= most;
 }
 
 /* Whether @http2 is open to @request, of which it may be the client's own: for good, or while it is

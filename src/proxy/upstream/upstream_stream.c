@@ -101,6 +101,7 @@ static void close_stream(struct upstream *upstream)
         upstream_release_slot(upstream->server);
     }
     http2->n_streams--;
+    upstream_bodies_drop(&http2->bodies, &stream->client, stream->body_bytes);
     upstream_http2_on_left(http2);
 }
 
@@ -776,7 +777,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     loop_task_init(&upstream->death, die);
     stream->connection = connection;
     stream->client = request->client;
-    stream->body_bytes = request->body_bytes;
+    stream->body_bytes = request->body_bytes == UINT64_MAX ? 0 : request->body_bytes;
     stream->is_one_client = request->is_one_client;
     list_init(&stream->node);
     list_init(&stream->unreported_node);
@@ -785,6 +786,7 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     const bool is_new = http2->session == NULL && http2->n_streams == 0;
     http2->is_for_bodies = request->is_long && (is_new || http2->is_for_bodies);
     http2->n_streams++;
+    upstream_bodies_add(&http2->bodies, &stream->client, stream->body_bytes);
     http2->is_single = request->is_single;
     upstream_begin_request(upstream, user);
     user->response->error = (struct http_error){0}; /* the connection may fail before its head */
