@@ -112,6 +112,21 @@ static bool counts_denied(const struct limit *limit)
     return limit->charge_denied && !limit->algorithm->has_slots;
 }
 
+static struct settlement given_back(const struct decision *decision, const struct charge *charge)
+{
+    const bool has_slots = charge->limit->algorithm->has_slots;
+    return (struct settlement){
+        .limit = charge->limit,
+        .key = charge->key,
+        .client = &decision->client,
+        .kind = has_slots ? SETTLE_RELEASE : SETTLE_COST,
+        .delta = has_slots ? 0 : -(int64_t)charge->cost,
+        .charged_at_us = charge->charged_at_us,
+        .slot = charge->slot,
+        .source = DECISION_REDIS,
+    };
+}
+
 /* Give back the charges of the charged parts; @is_denied: except those of limits that count denied
  * requests. */
 static void give_back(struct redis_cluster_ticket *ticket, bool is_denied)
@@ -122,18 +137,8 @@ static void give_back(struct redis_cluster_ticket *ticket, bool is_denied)
         const struct decision *decision = &part_at(ticket, i)->decision;
         for (size_t j = 0; j < decision->n_charges; j++) {
             const struct charge *charge = &decision->charges[j];
-            const bool has_slots = charge->limit->algorithm->has_slots;
             if (charge->charged && !(is_denied && counts_denied(charge->limit))) {
-                settlements[n++] = (struct settlement){
-                    .limit = charge->limit,
-                    .key = charge->key,
-                    .client = &decision->client,
-                    .kind = has_slots ? SETTLE_RELEASE : SETTLE_COST,
-                    .delta = has_slots ? 0 : -(int64_t)charge->cost,
-                    .charged_at_us = charge->charged_at_us,
-                    .slot = charge->slot,
-                    .source = DECISION_REDIS,
-                };
+                settlements[n++] = given_back(decision, charge);
             }
         }
     }
@@ -485,7 +490,7 @@ enum store_outcome redis_cluster_decide(struct store *store, struct decision *de
     return STORE_ANSWERED;
 }
 
-/* Which charges of @part are given back. */
+/* Which charges of @part, of a decision that is cancelled, are given back. */
 static uint32_t returned_of(const struct redis_cluster_part *part)
 {
     const struct decision *decision = part->ticket->decision;
@@ -500,6 +505,64 @@ static uint32_t returned_of(const struct redis_cluster_part *part)
     return returned;
 }
 
+/* Give back what was charged and is to be given back, and the slots. */
+static size_t return_charged(const struct redis_cluster_part *part, struct settlement *settlements)
+{
+    const struct decision *decision = &part->decision;
+    const uint32_t returned = returned_of(part);
+    size_t n = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        if (charge->charged && ((returned >> i & 1) != 0 || charge->limit->algorithm->has_slots)) {
+            settlements[n++] = given_back(decision, charge);
+        }
+    }
+    return n;
+}
+
+/* Charge what would have been charged next. A limit that shapes gives no place in its queue. */
+static size_t charge_rest(const struct redis_cluster_part *part, struct settlement *settlements)
+{
+    const struct decision *decision = &part->decision;
+    const uint32_t returned = returned_of(part);
+    size_t n = 0;
+    for (size_t i = 0; i < decision->n_charges; i++) {
+        const struct charge *charge = &decision->charges[i];
+        const struct limit *limit = charge->limit;
+        if ((returned >> i & 1) == 0 && !limit->algorithm->has_slots &&
+            limit->params.max_wait == 0) {
+            settlements[n++] = (struct settlement){
+                .limit = limit,
+                .key = charge->key,
+                .client = &decision->client,
+                .kind = SETTLE_COST,
+                .delta = charge->cost,
+                .charged_at_us = clock_wall_us(),
+                .source = DECISION_REDIS,
+            };
+        }
+    }
+    return n;
+}
+
+/* A client that leaves while slot after slot is charged pays in all of them, or it would use up
+ * what others share and pay nothing itself, or the other way round. */
+static void settle_cancelled(struct redis_cluster_ticket *ticket)
+{
+    struct settlement settlements[LIMITS_PER_ROUTE_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < ticket->n_charged; i++) {
+        n += return_charged(part_at(ticket, i), &settlements[n]);
+    }
+    ticket->cluster->counters.n_given_back += n > 0;
+    for (size_t i = ticket->n_charged + 1; i < ticket->n_parts; i++) {
+        n += charge_rest(part_at(ticket, i), &settlements[n]);
+    }
+    if (n > 0) {
+        redis_cluster_settle(&ticket->cluster->store, settlements, n);
+    }
+}
+
 void redis_cluster_cancel(struct store *store, struct decision *decision)
 {
     struct redis_cluster_ticket *ticket = decision->frames[decision->n_frames - 1].state;
@@ -512,6 +575,8 @@ void redis_cluster_cancel(struct store *store, struct decision *decision)
             store_cancel(&part->decision);
         }
     }
-    give_back(ticket, false);
+    if (ticket->step == REDIS_CLUSTER_CHARGE) {
+        settle_cancelled(ticket);
+    }
     free_ticket(ticket);
 }

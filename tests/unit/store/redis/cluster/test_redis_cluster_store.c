@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "cluster_stage.h"
 #include "store/redis_options.h"
@@ -226,22 +227,54 @@ START_TEST(of_many_at_once_those_that_are_denied_count_where_the_limit_says_so)
 }
 END_TEST
 
-START_TEST(what_is_cancelled_between_two_slots_is_given_back)
+/* Cancel a decision over two slots as soon as @n_calls calls were sent: two judge, then each slot
+ * is charged. */
+static void cancel_after(size_t n_calls, const uint32_t limits[2], uint32_t returned)
 {
-    struct charge charges[] = {stage_charge(BUCKET, STAGE_KEYS[0], 4),
-                               stage_charge(BUCKET, STAGE_KEYS[1], 4)};
-    struct decision decision = {.charges = charges, .n_charges = 2};
+    struct charge charges[] = {stage_charge(limits[0], STAGE_KEYS[0], 2),
+                               stage_charge(limits[1], STAGE_KEYS[1], 2)};
+    struct decision decision = {.charges = charges, .n_charges = 2, .returned = returned};
     stage_await_up();
     const uint64_t n_before = stage_count().nodes.n_calls;
     ck_assert_int_eq(store_decide(stage_store, &decision, on_rival), STORE_PENDING);
-    while (stage_count().nodes.n_calls < n_before + 4) {
-        stage_run_once(); /* both have judged, one was charged, the other is being charged */
+    while (stage_count().nodes.n_calls < n_before + n_calls) {
+        stage_run_once();
     }
     store_cancel(&decision);
     memset(charges, 0xee, sizeof(charges));
-    ck_assert_uint_eq(stage_count().n_given_back, 1);
-    ck_assert_uint_eq(
-        stage_remaining(BUCKET, STAGE_KEYS[0]) + stage_remaining(BUCKET, STAGE_KEYS[1]), 16);
+}
+
+START_TEST(what_is_cancelled_between_two_slots_stays_charged_in_both)
+{
+    static const uint32_t limits[] = {BUCKET, BUCKET};
+    static const size_t n_calls[] = {3, 4}; /* the first slot is being charged; the second */
+    cancel_after(n_calls[_i], limits, 0);
+    ck_assert_uint_eq(stage_count().n_given_back, 0);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[0]), 8);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 8);
+}
+END_TEST
+
+START_TEST(what_is_cancelled_between_two_slots_is_given_back_where_the_caller_says_so)
+{
+    static const uint32_t limits[] = {BUCKET, BUCKET};
+    static const size_t n_calls[] = {3, 4};
+    cancel_after(n_calls[_i / 2], limits, 1U << _i % 2);
+    const uint64_t deadline_us = clock_monotonic_us() + 5 * 1000 * 1000;
+    while (stage_remaining(BUCKET, STAGE_KEYS[_i % 2]) < 10 && clock_monotonic_us() < deadline_us) {
+        stage_run_once(); /* of a call that is under way it is given back with the reply */
+    }
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[_i % 2]), 10);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1 - _i % 2]), 8);
+}
+END_TEST
+
+START_TEST(what_is_cancelled_before_it_is_charged_is_not_charged)
+{
+    static const uint32_t limits[] = {BUCKET, BUCKET};
+    cancel_after(2, limits, 0);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[0]), 10);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 10);
 }
 END_TEST
 
@@ -294,7 +327,10 @@ int main(void)
     tcase_add_test(several, a_judgement_over_several_slots_changes_nothing);
     tcase_add_test(several, of_many_at_once_as_many_pass_as_the_smallest_limit_has_units);
     tcase_add_test(several, of_many_at_once_those_that_are_denied_count_where_the_limit_says_so);
-    tcase_add_test(several, what_is_cancelled_between_two_slots_is_given_back);
+    tcase_add_loop_test(several, what_is_cancelled_between_two_slots_stays_charged_in_both, 0, 2);
+    tcase_add_loop_test(
+        several, what_is_cancelled_between_two_slots_is_given_back_where_the_caller_says_so, 0, 4);
+    tcase_add_test(several, what_is_cancelled_before_it_is_charged_is_not_charged);
     tcase_add_test(several, a_slot_of_what_is_cancelled_is_given_back_before_the_store_is_settled);
     suite_add_tcase(suite, several);
 
