@@ -127,6 +127,16 @@ def test_a_server_that_is_offered_a_switch_is_never_reset(start, ends, leaves):
             assert seen.get(timeout=30) == "end"
 
 
+def test_clients_that_leave_before_the_connection_is_made_take_no_ports(start, start_upstream):
+    """The kernel has made it where the proxy has not looked yet."""
+    upstream = start_upstream(lambda peer, _request: peer.hang())
+    proxy = start(policy(upstream))
+    for _ in range(12 * CLIENT_MAX):
+        proxy.send(request("GET", "/")).reset()
+    until(lambda: not upstream.open_peers(), "all connections to be closed")
+    assert n_in_time_wait(upstream.port) <= CLIENT_MAX
+
+
 def test_a_head_that_holds_a_slot_takes_no_port_where_the_server_keeps_it_open(start, start_upstream):
     upstream = start_upstream(reads_on(HEAD))
     proxy = start(policy(upstream, ", timeout: {response: 200ms}", ", limits: [slots]",

@@ -51,8 +51,7 @@ void upstream_leave_user(struct upstream *upstream)
 /* Whether the connection has a port that would wait in TIME_WAIT if this side ended first. */
 static bool has_port(const struct upstream *upstream)
 {
-    const struct stream *stream = &upstream->stream;
-    return stream->fd >= 0 && !stream->connecting && !upstream->has_ended &&
+    return upstream->stream.fd >= 0 && !upstream->has_ended &&
            upstream->server->endpoint->unix_path.len == 0;
 }
 
@@ -76,11 +75,12 @@ static bool take_closing(const struct upstream *upstream)
  * listener of errors, and ends, unless what takes it over has one. */
 static void choose_end(struct upstream *upstream)
 {
-    if (!has_port(upstream) || upstream->is_for_upgrade ||
+    const bool is_unused = upstream->stream.connecting; /* though it may be there by now */
+    if (!has_port(upstream) || (upstream->is_for_upgrade && !is_unused) ||
         stream_has_peer_ended(&upstream->stream)) {
         return;
     }
-    if (upstream->is_over || !take_closing(upstream)) {
+    if (is_unused || upstream->is_over || !take_closing(upstream)) {
         stream_reset_on_close(&upstream->stream);
     }
 }
