@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,12 @@ void fake_node_start(struct fake_node *node, unsigned number, const struct redis
     ck_assert_int_eq(listen(node->listen_fd, 16), 0);
     node->port = ntohs(address.sin_port);
     ck_assert_int_eq(pthread_create(&node->thread, NULL, run, node), 0);
+}
+
+void fake_node_wait(struct fake_node *node, unsigned time_us)
+{
+    struct pollfd stop = {.fd = node->listen_fd};
+    (void)poll(&stop, 1, (int)(time_us / 1000));
 }
 
 void fake_node_stop(struct fake_node *node)

@@ -31,6 +31,8 @@ struct fake_node {
  * the other. @backend must be running. Fails the test when it cannot. */
 void fake_node_start(struct fake_node *node, unsigned number, const struct redis_server *backend,
                      fake_node_answer answer);
+/* For answers that take their time: wait in the node's thread, unless it is being stopped. */
+void fake_node_wait(struct fake_node *node, unsigned time_us);
 /* Its clients must have gone. */
 void fake_node_stop(struct fake_node *node);
 

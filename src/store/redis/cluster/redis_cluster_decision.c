@@ -241,8 +241,17 @@ static void ask_part(struct redis_cluster_part *part, enum decision_aim aim)
 
 /* --- steps --- */
 
+/* The deadline is one of calls that are sent at once. It begins anew with the next ones, since
+ * Redis has answered in time, and clients choose how many slots their requests take. */
+static void begin_deadline(struct redis_cluster_ticket *ticket)
+{
+    ticket->was_restarted = false;
+    timeout_arm(&ticket->deadline, &ticket->cluster->deadlines, clock_monotonic_us());
+}
+
 static void begin_step(struct redis_cluster_ticket *ticket, enum redis_cluster_step step)
 {
+    begin_deadline(ticket);
     ticket->step = step;
     for (size_t i = 0; i < ticket->n_parts; i++) {
         part_at(ticket, i)->is_asked = false;
@@ -350,6 +359,7 @@ static enum outcome end_charge(struct redis_cluster_ticket *ticket)
         return GOES_ON;
     }
     if (++ticket->n_charged < ticket->n_parts) {
+        begin_deadline(ticket);
         ask_part(part_at(ticket, ticket->n_charged), DECISION_ADMIT);
         return GOES_ON;
     }
@@ -461,7 +471,6 @@ static struct redis_cluster_ticket *take_ticket(struct redis_cluster *cluster,
     ticket->n_pending = 0;
     ticket->n_charged = 0;
     ticket->is_late = false;
-    ticket->was_restarted = false;
     ticket->spread = NULL;
     timeout_init(&ticket->deadline, on_deadline);
     if (redis_cluster_split(ticket) != STATUS_OK) {
@@ -481,7 +490,6 @@ enum store_outcome redis_cluster_decide(struct store *store, struct decision *de
         return STORE_ANSWERED;
     }
     decision->frames[decision->n_frames - 1].state = ticket;
-    timeout_arm(&ticket->deadline, &cluster->deadlines, clock_monotonic_us());
     begin(ticket);
     if (go_on(ticket) == GOES_ON) {
         return STORE_PENDING;

@@ -423,6 +423,29 @@ START_TEST(what_was_charged_before_a_node_that_leads_nowhere_is_given_back)
 }
 END_TEST
 
+static const char *say_it_slowly(unsigned number, const char *verb, unsigned n_before)
+{
+    (void)n_before;
+    if (strncmp(verb, "EVAL", 4) == 0) {
+        fake_node_wait(&nodes[number], DEADLINE_US * 2 / 5);
+    }
+    return honestly(verb);
+}
+
+START_TEST(each_step_of_a_decision_has_the_time_of_a_call)
+{
+    struct charge charges[] = {charge_on(KEYS[0], 1), charge_on(KEYS[1], 1)};
+    start_with(say_it_slowly);
+    await_up();
+    const uint64_t start_us = clock_monotonic_us();
+    const struct decision decision = decide(charges, 2); /* judged, and charged one by one */
+    ck_assert_uint_ge(clock_monotonic_us() - start_us, DEADLINE_US);
+    ck_assert_int_eq(decision.status, STATUS_OK);
+    ck_assert(decision.allowed);
+    stop();
+}
+END_TEST
+
 static const char *say_nothing(unsigned number, const char *verb, unsigned n_before)
 {
     (void)n_before;
@@ -497,6 +520,7 @@ int main(void)
     tcase_add_test(tcase, what_was_charged_before_a_refusal_is_given_back);
     tcase_add_test(tcase, what_was_charged_before_the_deadline_is_given_back);
     tcase_add_test(tcase, what_was_charged_before_a_node_that_leads_nowhere_is_given_back);
+    tcase_add_test(tcase, each_step_of_a_decision_has_the_time_of_a_call);
     tcase_add_test(tcase, a_node_that_hangs_is_waited_for_and_others_answer_meanwhile);
     tcase_add_test(tcase, two_slots_of_a_node_on_trial_that_hangs_fail_together);
     suite_add_tcase(suite, tcase);
