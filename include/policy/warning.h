@@ -33,6 +33,7 @@
     X(UNLIMITED_ROUTE, "unlimited-route", "a route to an upstream that says nothing of limits")    \
     X(DODGED_ROUTE, "dodged-route", "a route that other spellings of its requests avoid")          \
     X(DODGED_HOST, "dodged-host", "a route of a host that the same request to another one avoids") \
+    X(DODGED_SCHEME, "dodged-scheme", "a route of http or https that the other one avoids")        \
     X(NEVER_BINDING, "never-binding", "a limit that a stricter one beside it makes idle")          \
     X(BUCKET_QUOTA, "bucket-quota",                                                                \
       "a bucket that passes twice its rate in the first hour or day")                              \

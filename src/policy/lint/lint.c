@@ -31,6 +31,7 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check = lint_dodged_routes},
         {.check = lint_stripped_paths},
         {.check = lint_dodged_hosts},
+        {.check = lint_dodged_schemes},
         {.check = lint_never_binding},
         {.check_rule = lint_bucket_quotas},
         {.check_route = lint_client_chosen_keys},

@@ -42,6 +42,7 @@ void lint_unreachable_routes(struct lint *lint);
 void lint_dodged_routes(struct lint *lint);
 void lint_stripped_paths(struct lint *lint);
 void lint_dodged_hosts(struct lint *lint);
+void lint_dodged_schemes(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
 void lint_left_routes(struct lint *lint);
 void lint_replaced_choices(struct lint *lint);

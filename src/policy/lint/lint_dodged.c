@@ -1,5 +1,5 @@
-/* Finds routes whose limits a client avoids: by another spelling of the path, or by another
- * method or host, where many servers pass such a request to the same handler; or by a header that
+/* Finds routes whose limits a client avoids: by another spelling of the path, or by another method,
+ * host or scheme, where many servers pass such a request to the same handler; or by a header that
  * leads to another route. The matcher gives the route of each request. */
 
 #include "policy/lint/lint.h"
@@ -503,17 +503,22 @@ void lint_client_chosen_routes(struct lint *lint)
 
 /* --- other hosts --- */
 
-/* The route that takes the request of the probe, which is of @route, with @host, without its limits
- * and to the same servers; NULL: none. */
-static const struct route *find_other_host(struct probe *probe, const struct route *route,
-                                           struct span host)
+/* The route that takes the request of the probe, which is of @route but for its host or scheme,
+ * without the limits of @route and to the same servers; NULL: none. */
+static const struct route *find_way_past(struct probe *probe, const struct route *route)
 {
-    probe->view.host = host;
     const struct route *other = find_taker(probe, route, SPAN("GET"));
     return other != NULL && other != route && other->upstream == route->upstream &&
                    !route_limits_hold(other, route) && !probe_is_refused(probe)
                ? other
                : NULL;
+}
+
+static const struct route *find_other_host(struct probe *probe, const struct route *route,
+                                           struct span host)
+{
+    probe->view.host = host;
+    return find_way_past(probe, route);
 }
 
 /* Try the requests of the host and path that @number selects with a host that no route names, and
@@ -568,6 +573,72 @@ void lint_dodged_hosts(struct lint *lint)
         }
         if (other != NULL) {
             warn_of_host(lint, route, other);
+        }
+    }
+}
+
+/* --- the other scheme --- */
+
+/* Try the request of the host and path that @number selects by the other scheme. */
+static const struct route *try_scheme(struct probe *probe, const struct route *route, size_t number)
+{
+    const bool is_https = route->match.connection->scheme == SCHEME_MATCH_HTTPS;
+    probe_init(probe, route, number);
+    if (find_taker(probe, route, SPAN("GET")) != route) {
+        return NULL;
+    }
+    probe->client = (struct tls_client){.certificate = NULL};
+    probe->view.tls = is_https ? NULL : &probe->client;
+    return find_way_past(probe, route);
+}
+
+static void warn_of_scheme(struct lint *lint, const struct route *route, const struct route *other)
+{
+    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_SCHEME,
+              "route \"%.*s\" can be avoided by %s, which leads to route \"%.*s\" without "
+              "%s%.*s%s, and to the same servers; let it match both schemes, or give that route "
+              "the same %s",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)),
+              route->match.connection->scheme == SCHEME_MATCH_HTTPS ? "http" : "https",
+              SPAN_ARGS(lint_name_of_route(lint, other->index)),
+              missing != NULL ? "limit \"" : "the same cost",
+              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+              missing != NULL ? "limits" : "cost");
+}
+
+/* Whether clients can send requests by the scheme that @match does not take. */
+static bool has_other_scheme(const struct policy *policy, const struct connection_match *match)
+{
+    for (size_t i = 0; i < policy->n_listeners; i++) {
+        const bool is_https = policy->listeners[i].tls != NULL;
+        if (is_https != (match->scheme == SCHEME_MATCH_HTTPS)) {
+            return match->scheme != SCHEME_MATCH_ANY;
+        }
+    }
+    return false;
+}
+
+void lint_dodged_schemes(struct lint *lint)
+{
+    const struct policy *policy = lint->policy;
+    struct probe *probe = probe_make(lint);
+    if (probe == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < policy->n_routes; i++) {
+        const struct route *route = &policy->routes[i];
+        const struct route_match *match = &route->match;
+        const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+        const struct route *other = NULL;
+        const bool is_limited = route->upstream != NULL && route->n_rules > 0 &&
+                                match->connection != NULL && !match->connection->asks_certificate &&
+                                has_other_scheme(policy, match->connection);
+        for (size_t j = 0; j < (n > 0 ? n : 1) && is_limited && other == NULL; j++) {
+            other = try_scheme(probe, route, j);
+        }
+        if (other != NULL) {
+            warn_of_scheme(lint, route, other);
         }
     }
 }

@@ -298,6 +298,47 @@ START_TEST(a_route_is_warned_of_once_where_another_host_avoids_a_limit)
 }
 END_TEST
 
+/* --- the other scheme --- */
+
+#define PLAIN "listen: 127.0.0.1:0\n"
+#define SECURE "listen: {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}\n"
+#define BOTH "listen: [127.0.0.1:0, {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}]\n"
+#define UPSTREAM_U "upstreams: {u: {servers: \"http://127.0.0.1:1\"}}\n"
+
+static const struct {
+    unsigned n_warnings;
+    const char *yaml;
+} SCHEMES[] = {
+    {1, BOTH LIMITS "routes:\n  - {match: {scheme: https}, limits: [l, m], upstream: u}\n" ALL_M},
+    {1, BOTH LIMITS "routes:\n  - {match: {scheme: http}, limits: [l, m], upstream: u}\n" ALL_M},
+    {1, BOTH LIMITS
+     "routes:\n  - {match: {scheme: https, host: a.test, path: [/1, /2], method: POST}, "
+     "limits: [l], upstream: u}\n  - {match: {path: /2}, limits: [m], upstream: u}\n"},
+    {0, /* no listener takes the other */ SECURE LIMITS
+     "routes:\n  - {match: {scheme: https}, limits: [l, m], upstream: u}\n" ALL_M},
+    {0, PLAIN LIMITS "routes:\n  - {match: {scheme: http}, limits: [l, m], upstream: u}\n" ALL_M},
+    {0, /* the same limits */ BOTH LIMITS
+     "routes:\n  - {match: {scheme: https}, limits: [m], upstream: u}\n" ALL_M},
+    {0, /* the other is redirected */ BOTH LIMITS
+     "routes:\n  - {match: {scheme: https}, limits: [l], upstream: u}\n"
+     "  - {respond: {status: 308}}\n"},
+    {0, /* a certificate: others have limits of their own */ BOTH LIMITS
+     "routes:\n  - {match: {scheme: https, client_cert: true}, limits: [l], upstream: u}\n" ALL_M},
+};
+
+START_TEST(a_route_is_warned_of_where_the_other_scheme_avoids_a_limit)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    (void)snprintf(yaml, sizeof(yaml), UPSTREAM_U "%s", SCHEMES[_i].yaml);
+    check(yaml, &diags);
+    (void)find_kind(&diags, "dodged-scheme", &n);
+    ck_assert_msg(n == SCHEMES[_i].n_warnings, "%u: %s", n, SCHEMES[_i].yaml);
+    diags_close(&diags);
+}
+END_TEST
+
 /* --- routes that a header leads to --- */
 
 #define REST_M "  - {name: rest, limits: [m], upstream: u}\n"
@@ -443,6 +484,8 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_route_is_warned_of_once_where_a_spelling_avoids_a_limit, 0,
                         ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(cases, a_route_is_warned_of_where_the_other_scheme_avoids_a_limit, 0,
+                        ARRAY_LEN(SCHEMES));
     tcase_add_loop_test(cases, a_route_is_warned_of_once_where_another_host_avoids_a_limit, 0,
                         sizeof(HOSTS) / sizeof(HOSTS[0]));
     tcase_add_loop_test(cases, a_warning_says_what_leads_where_and_what_to_write, 0,
