@@ -209,7 +209,7 @@ static bool hand_over(struct downstream *downstream, bool is_piped, struct span 
 {
     downstream->wants_body = false; /* before the call: it may end this exchange */
     if (last) {
-        /* While the body waited, look() may have stopped it: from now on the client may leave. */
+        /* Reading may have been stopped while the body waited; now the client may leave. */
         stream_want_read(&downstream->stream, true);
         if (UNLIKELY(has_trailers(&downstream->inbox))) {
             hand_over_trailers(downstream);

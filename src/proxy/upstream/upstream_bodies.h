@@ -11,8 +11,8 @@
 
 enum { UPSTREAM_BODIES_ROWS = 256 };
 
-/* All zero: none. Of clients that share a row, each seems to have the bodies of both. Which do is
- * not to be foreseen. */
+/* All zero: none. Of clients that share a row, each seems to have the bodies of both. A client
+ * cannot choose its row: the hash is keyed. */
 struct upstream_bodies {
     uint64_t n_bytes;
     uint64_t rows[UPSTREAM_BODIES_ROWS];

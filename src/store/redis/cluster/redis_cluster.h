@@ -26,6 +26,7 @@ struct redis_cluster {
     struct pool spreads;
     uint64_t unstable_us; /* when a slot was last found migrating, monotonic; 0: never */
     struct redis_cluster_counters counters; /* others are in the nodes */
+    struct list abandoned;                  /* see redis_cluster_abandoned.c */
 };
 
 struct redis_cluster_part {
@@ -97,5 +98,23 @@ void redis_cluster_settle(struct store *store, const struct settlement *settleme
 
 MUST_USE enum store_outcome redis_cluster_decide(struct store *store, struct decision *decision);
 void redis_cluster_cancel(struct store *store, struct decision *decision);
+
+/* End @ticket where it is: its calls are cancelled, and slots that were taken are given back, and
+ * what its decision's `returned` names. */
+void redis_cluster_end_ticket(struct redis_cluster_ticket *ticket);
+
+/* Write to @settlements what of the charges of @decision, which was cancelled, is given back: those
+ * that @returned names, and slots. Returns how many. */
+MUST_USE size_t redis_cluster_refund_cancelled(const struct decision *decision, uint32_t returned,
+                                               struct settlement *settlements);
+
+/* --- redis_cluster_abandoned.c: decisions that go on without their callers --- */
+
+/* Let @ticket, in step CHARGE, go on without the memory of its decision. False: no memory, and
+ * nothing has changed. */
+MUST_USE bool redis_cluster_abandon(struct redis_cluster_ticket *ticket);
+
+/* End those that charge @limits; NULL: all. */
+void redis_cluster_end_abandoned(struct redis_cluster *cluster, const struct limit *limits);
 
 #endif /* SLUICE_STORE_REDIS_CLUSTER_REDIS_CLUSTER_H */

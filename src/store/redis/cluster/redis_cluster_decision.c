@@ -10,6 +10,8 @@
  * denied.
  * Failed or late at any step: earlier charges are given back ─► the failure. A charge whose call
  * got no answer stays, as with one Redis.
+ * Cancelled while slots are charged: it goes on without its caller (redis_cluster_abandoned.c). At
+ * any other time the calls that are under way are left to themselves.
  * TRYAGAIN: earlier charges are given back ─► the decision starts again, one part a key, once. A
  * batch of identical requests fails with TRYAGAIN instead, and the caller sends each request.
  *
@@ -112,7 +114,7 @@ static bool counts_denied(const struct limit *limit)
     return limit->charge_denied && !limit->algorithm->has_slots;
 }
 
-static struct settlement given_back(const struct decision *decision, const struct charge *charge)
+static struct settlement refund_of(const struct decision *decision, const struct charge *charge)
 {
     const bool has_slots = charge->limit->algorithm->has_slots;
     return (struct settlement){
@@ -138,7 +140,7 @@ static void give_back(struct redis_cluster_ticket *ticket, bool is_denied)
         for (size_t j = 0; j < decision->n_charges; j++) {
             const struct charge *charge = &decision->charges[j];
             if (charge->charged && !(is_denied && counts_denied(charge->limit))) {
-                settlements[n++] = given_back(decision, charge);
+                settlements[n++] = refund_of(decision, charge);
             }
         }
     }
@@ -513,68 +515,24 @@ static uint32_t returned_of(const struct redis_cluster_part *part)
     return returned;
 }
 
-/* Give back what was charged and is to be given back, and the slots. */
-static size_t return_charged(const struct redis_cluster_part *part, struct settlement *settlements)
+size_t redis_cluster_refund_cancelled(const struct decision *decision, uint32_t returned,
+                                      struct settlement *settlements)
 {
-    const struct decision *decision = &part->decision;
-    const uint32_t returned = returned_of(part);
     size_t n = 0;
     for (size_t i = 0; i < decision->n_charges; i++) {
         const struct charge *charge = &decision->charges[i];
-        if (charge->charged && ((returned >> i & 1) != 0 || charge->limit->algorithm->has_slots)) {
-            settlements[n++] = given_back(decision, charge);
+        const bool is_returned = (returned >> i & 1) != 0;
+        if (charge->charged && (is_returned || charge->limit->algorithm->has_slots)) {
+            settlements[n++] = refund_of(decision, charge);
         }
     }
     return n;
 }
 
-/* Charge what would have been charged next. A limit that shapes gives no place in its queue. */
-static size_t charge_rest(const struct redis_cluster_part *part, struct settlement *settlements)
-{
-    const struct decision *decision = &part->decision;
-    const uint32_t returned = returned_of(part);
-    size_t n = 0;
-    for (size_t i = 0; i < decision->n_charges; i++) {
-        const struct charge *charge = &decision->charges[i];
-        const struct limit *limit = charge->limit;
-        if ((returned >> i & 1) == 0 && !limit->algorithm->has_slots &&
-            limit->params.max_wait == 0) {
-            settlements[n++] = (struct settlement){
-                .limit = limit,
-                .key = charge->key,
-                .client = &decision->client,
-                .kind = SETTLE_COST,
-                .delta = charge->cost,
-                .charged_at_us = clock_wall_us(),
-                .source = DECISION_REDIS,
-            };
-        }
-    }
-    return n;
-}
-
-/* A client that leaves while slot after slot is charged pays in all of them, or it would use up
- * what others share and pay nothing itself, or the other way round. */
-static void settle_cancelled(struct redis_cluster_ticket *ticket)
+void redis_cluster_end_ticket(struct redis_cluster_ticket *ticket)
 {
     struct settlement settlements[LIMITS_PER_ROUTE_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < ticket->n_charged; i++) {
-        n += return_charged(part_at(ticket, i), &settlements[n]);
-    }
-    ticket->cluster->counters.n_given_back += n > 0;
-    for (size_t i = ticket->n_charged + 1; i < ticket->n_parts; i++) {
-        n += charge_rest(part_at(ticket, i), &settlements[n]);
-    }
-    if (n > 0) {
-        redis_cluster_settle(&ticket->cluster->store, settlements, n);
-    }
-}
-
-void redis_cluster_cancel(struct store *store, struct decision *decision)
-{
-    struct redis_cluster_ticket *ticket = decision->frames[decision->n_frames - 1].state;
-    (void)store;
     for (size_t i = 0; i < ticket->n_parts && ticket->n_pending > 0; i++) {
         struct redis_cluster_part *part = part_at(ticket, i);
         if (part->is_pending) {
@@ -583,8 +541,23 @@ void redis_cluster_cancel(struct store *store, struct decision *decision)
             store_cancel(&part->decision);
         }
     }
-    if (ticket->step == REDIS_CLUSTER_CHARGE) {
-        settle_cancelled(ticket);
+    for (size_t i = 0; i < ticket->n_charged; i++) {
+        const struct redis_cluster_part *part = part_at(ticket, i);
+        n += redis_cluster_refund_cancelled(&part->decision, returned_of(part), &settlements[n]);
+    }
+    if (n > 0) {
+        redis_cluster_settle(&ticket->cluster->store, settlements, n);
     }
     free_ticket(ticket);
+}
+
+/* A client that leaves while slot after slot is charged is charged as if it had stayed. Otherwise
+ * it would use up what others share and pay nothing itself. */
+void redis_cluster_cancel(struct store *store, struct decision *decision)
+{
+    struct redis_cluster_ticket *ticket = decision->frames[decision->n_frames - 1].state;
+    (void)store;
+    if (ticket->step != REDIS_CLUSTER_CHARGE || !redis_cluster_abandon(ticket)) {
+        redis_cluster_end_ticket(ticket);
+    }
 }

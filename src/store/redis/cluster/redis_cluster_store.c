@@ -70,7 +70,9 @@ static enum status add_limits(struct store *store, const struct limit *limits, s
 
 static void remove_limits(struct store *store, const struct limit *limits)
 {
-    redis_cluster_nodes_remove_limits(&redis_cluster_of(store)->nodes, limits);
+    struct redis_cluster *cluster = redis_cluster_of(store);
+    redis_cluster_end_abandoned(cluster, limits);
+    redis_cluster_nodes_remove_limits(&cluster->nodes, limits);
 }
 
 static bool is_ready(const struct store *store)
@@ -82,7 +84,7 @@ static bool is_ready(const struct store *store)
 static bool is_settled(const struct store *store)
 {
     const struct redis_cluster *cluster = (const struct redis_cluster *)(const void *)store;
-    return redis_cluster_nodes_are_settled(&cluster->nodes);
+    return list_is_empty(&cluster->abandoned) && redis_cluster_nodes_are_settled(&cluster->nodes);
 }
 
 static enum store_outcome run(struct store *store, struct store_operation *operation)
@@ -105,6 +107,7 @@ static void free_cluster(struct store *store)
         const struct redis_cluster_counters counters = redis_cluster_store_count(store);
         redis_process_add_cluster(process, &counters);
     }
+    redis_cluster_end_abandoned(cluster, NULL);
     redis_cluster_nodes_close(&cluster->nodes);
     timeout_queue_close(&cluster->deadlines);
     pool_close(&cluster->tickets);
@@ -148,6 +151,7 @@ enum status redis_cluster_store_new(struct loop *loop, const struct redis_cluste
     }
     cluster->store.ops = &CLUSTER_OPS;
     cluster->prefix = options->redis.prefix;
+    list_init(&cluster->abandoned);
     pool_init(&cluster->tickets, sizeof(struct redis_cluster_ticket), TICKETS_KEPT);
     pool_init(&cluster->spreads, sizeof(struct redis_cluster_spread), SPREADS_KEPT);
     const enum status status = init(cluster, loop, options);

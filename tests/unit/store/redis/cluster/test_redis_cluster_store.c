@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/hash.h"
 #include "cluster_stage.h"
 #include "store/redis_options.h"
@@ -227,28 +226,48 @@ START_TEST(of_many_at_once_those_that_are_denied_count_where_the_limit_says_so)
 }
 END_TEST
 
-/* Cancel a decision over two slots as soon as @n_calls calls were sent: two judge, then each slot
- * is charged. */
-static void cancel_after(size_t n_calls, const uint32_t limits[2], uint32_t returned)
+enum { N_LEAVING = 8 };
+
+static void await_settled(void)
 {
-    struct charge charges[] = {stage_charge(limits[0], STAGE_KEYS[0], 2),
-                               stage_charge(limits[1], STAGE_KEYS[1], 2)};
-    struct decision decision = {.charges = charges, .n_charges = 2, .returned = returned};
-    stage_await_up();
-    const uint64_t n_before = stage_count().nodes.n_calls;
-    ck_assert_int_eq(store_decide(stage_store, &decision, on_rival), STORE_PENDING);
-    while (stage_count().nodes.n_calls < n_before + n_calls) {
+    while (!store_is_settled(stage_store)) {
         stage_run_once();
     }
-    store_cancel(&decision);
-    memset(charges, 0xee, sizeof(charges));
 }
+
+/* Cancel @n decisions over two slots as soon as each has sent @n_calls calls: two judge, then each
+ * slot is charged. */
+static void cancel_after(size_t n, size_t n_calls, const uint32_t limits[2], uint32_t returned)
+{
+    struct charge charges[N_LEAVING][2];
+    struct decision decisions[N_LEAVING];
+    stage_await_up();
+    const uint64_t n_before = stage_count().nodes.n_calls;
+    for (size_t i = 0; i < n; i++) {
+        charges[i][0] = stage_charge(limits[0], STAGE_KEYS[0], 2);
+        charges[i][1] = stage_charge(limits[1], STAGE_KEYS[1], 2);
+        decisions[i] =
+            (struct decision){.charges = charges[i], .n_charges = 2, .returned = returned};
+        ck_assert_int_eq(store_decide(stage_store, &decisions[i], on_rival), STORE_PENDING);
+    }
+    while (stage_count().nodes.n_calls < n_before + n * n_calls) {
+        stage_run_once();
+    }
+    for (size_t i = 0; i < n; i++) {
+        store_cancel(&decisions[i]);
+    }
+    memset(charges, 0xee, sizeof(charges));
+    memset(decisions, 0xee, sizeof(decisions));
+}
+
+static const uint32_t TWO_BUCKETS[] = {BUCKET, BUCKET};
 
 START_TEST(what_is_cancelled_between_two_slots_stays_charged_in_both)
 {
-    static const uint32_t limits[] = {BUCKET, BUCKET};
     static const size_t n_calls[] = {3, 4}; /* the first slot is being charged; the second */
-    cancel_after(n_calls[_i], limits, 0);
+    cancel_after(1, n_calls[_i], TWO_BUCKETS, 0);
+    ck_assert(!store_is_settled(stage_store));
+    await_settled();
     ck_assert_uint_eq(stage_count().n_given_back, 0);
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[0]), 8);
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 8);
@@ -257,23 +276,58 @@ END_TEST
 
 START_TEST(what_is_cancelled_between_two_slots_is_given_back_where_the_caller_says_so)
 {
-    static const uint32_t limits[] = {BUCKET, BUCKET};
     static const size_t n_calls[] = {3, 4};
-    cancel_after(n_calls[_i / 2], limits, 1U << _i % 2);
-    const uint64_t deadline_us = clock_monotonic_us() + 5 * 1000 * 1000;
-    while (stage_remaining(BUCKET, STAGE_KEYS[_i % 2]) < 10 && clock_monotonic_us() < deadline_us) {
-        stage_run_once(); /* of a call that is under way it is given back with the reply */
-    }
+    cancel_after(1, n_calls[_i / 2], TWO_BUCKETS, 1U << _i % 2);
+    await_settled();
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[_i % 2]), 10);
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1 - _i % 2]), 8);
 }
 END_TEST
 
+START_TEST(what_is_cancelled_is_charged_nowhere_where_a_slot_denies_it)
+{
+    static const uint32_t limits[] = {SMALL, BUCKET}; /* one of them has room in the first */
+    cancel_after(N_LEAVING, 3, limits, 0);
+    await_settled();
+    ck_assert_uint_eq(stage_remaining(SMALL, STAGE_KEYS[0]), 0);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 8);
+}
+END_TEST
+
 START_TEST(what_is_cancelled_before_it_is_charged_is_not_charged)
 {
-    static const uint32_t limits[] = {BUCKET, BUCKET};
-    cancel_after(2, limits, 0);
+    cancel_after(1, 2, TWO_BUCKETS, 0);
+    await_settled();
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[0]), 10);
+    ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 10);
+}
+END_TEST
+
+START_TEST(slots_of_what_is_cancelled_between_two_slots_are_given_back)
+{
+    static const uint32_t limits[] = {SLOTS, SLOTS};
+    cancel_after(1, 3 + (size_t)_i, limits, 0);
+    await_settled();
+    ck_assert_uint_eq(stage_remaining(SLOTS, STAGE_KEYS[0]), 2);
+    ck_assert_uint_eq(stage_remaining(SLOTS, STAGE_KEYS[1]), 2);
+}
+END_TEST
+
+START_TEST(what_is_cancelled_ends_with_the_store)
+{
+    cancel_after(N_LEAVING, 3, TWO_BUCKETS, 1); /* the fixture ends the store */
+    ck_assert(!store_is_settled(stage_store));
+}
+END_TEST
+
+START_TEST(what_is_cancelled_ends_with_its_limits)
+{
+    size_t n_limits;
+    cancel_after(1, 3, TWO_BUCKETS, 0);
+    store_remove_limits(stage_store, contract_limits);
+    await_settled();
+    const struct limit *limits = store_contract_limits(&n_limits);
+    ck_assert_int_eq(store_add_limits(stage_store, limits, n_limits), STATUS_OK);
     ck_assert_uint_eq(stage_remaining(BUCKET, STAGE_KEYS[1]), 10);
 }
 END_TEST
@@ -330,7 +384,11 @@ int main(void)
     tcase_add_loop_test(several, what_is_cancelled_between_two_slots_stays_charged_in_both, 0, 2);
     tcase_add_loop_test(
         several, what_is_cancelled_between_two_slots_is_given_back_where_the_caller_says_so, 0, 4);
+    tcase_add_test(several, what_is_cancelled_is_charged_nowhere_where_a_slot_denies_it);
     tcase_add_test(several, what_is_cancelled_before_it_is_charged_is_not_charged);
+    tcase_add_loop_test(several, slots_of_what_is_cancelled_between_two_slots_are_given_back, 0, 2);
+    tcase_add_test(several, what_is_cancelled_ends_with_its_limits);
+    tcase_add_test(several, what_is_cancelled_ends_with_the_store);
     tcase_add_test(several, a_slot_of_what_is_cancelled_is_given_back_before_the_store_is_settled);
     suite_add_tcase(suite, several);
 
