@@ -34,6 +34,10 @@ bool key_reads(const struct key *key, enum key_origin origin);
 /* Whether clients share the values of all terms: see key_source_is_shared(). */
 bool key_has_only_shared(const struct key *key);
 
+/* Whether clients share the values of the first term of each part, which most requests have, as of
+ * `client.asn | client.ip`. */
+bool key_is_mostly_shared(const struct key *key);
+
 /* Whether all values of a term are hashed, so that under another secret what they have counted is
  * not found. Long or unusual values of other terms are hashed too. */
 bool key_has_secret_values(const struct key *key);

@@ -103,6 +103,16 @@ bool key_has_only_shared(const struct key *key)
     return true;
 }
 
+bool key_is_mostly_shared(const struct key *key)
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        if (!key_source_is_shared(key->parts[i].terms[0].source)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool key_may_have_several(const struct key *key)
 {
     for (size_t i = 0; i < key->n_parts; i++) {

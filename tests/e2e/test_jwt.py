@@ -126,6 +126,13 @@ def test_refused_tokens_use_up_no_limit_that_all_share(start, shared, fields):
     assert proxy.ask(fields=bearer(hs256(claims()))).status == 200
 
 
+def test_refused_tokens_use_up_no_counter_that_all_share_of_a_limit_by_alternatives(start):
+    proxy = start(policy(f"  - {{limits: [all], jwt: {{required: true}}, {OK}}}\n",
+                         "all: {key: host | client.ip, rate: 3/hour}"))
+    assert [proxy.ask(fields=bearer("bad")).status for _ in range(20)] == [401] * 20
+    assert proxy.ask(fields=bearer(hs256(claims()))).status == 200
+
+
 def test_wrong_signatures_slow_their_address_down_and_a_neighbour_gets_in(start):
     proxy = start(policy(f"  - {{jwt: {{required: true}}, {OK}}}\n"))
     good, later = (bearer(hs256(claims(sub))) for sub in ("good", "later"))

@@ -9,7 +9,7 @@ void lint_shared_denials(struct lint *lint, const struct limit_rule *rule,
                          const struct spec_limit *spec)
 {
     if (rule->limits[0].charge_denied && !rule->limits[0].shadow &&
-        key_has_only_shared(&rule->key)) {
+        key_is_mostly_shared(&rule->key)) {
         node_warn(lint->diags, spec->key.node, WARNING_SHARED_KEY,
                   "limit \"%.*s\" charges denials to a key that clients share, so that the denials "
                   "of one client fill it for all; leave charge_denied out, or count by client.ip",
@@ -149,7 +149,7 @@ static bool rates_stop_before(const struct limit_rule *beside, const struct limi
  * least those without a plan. */
 static bool stops_before(const struct limit_rule *beside, const struct limit_rule *shared)
 {
-    return !beside->limits[0].shadow && !key_has_only_shared(&beside->key) &&
+    return !beside->limits[0].shadow && !key_is_mostly_shared(&beside->key) &&
            (has_slots(shared) || (!has_slots(beside) && !may_give_back(beside, shared))) &&
            rates_stop_before(beside, beside->limits, shared);
 }
@@ -237,7 +237,7 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
         struct evasion evasion;
         if (rule->limits[0].shadow ||
             !(has_slots(rule) || is_shaping(rule) || rule->charge_on.is_said) ||
-            !key_has_only_shared(&rule->key) || is_bounded(route, rule, &evasion)) {
+            !key_is_mostly_shared(&rule->key) || is_bounded(route, rule, &evasion)) {
             continue;
         }
         const struct harm harm = harm_of(rule);

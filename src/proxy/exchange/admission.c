@@ -66,6 +66,15 @@ static bool awaits_token(const struct limit_rule *rule, const struct request_vie
            (request->is_token_unread ? rule->has_plan_of_token : key_has_only_shared(&rule->key));
 }
 
+/* The same by the identity, where only some requests have one that clients share, as with
+ * `client.asn | client.ip`. */
+static enum rule_outcome judge_key(const struct request_view *request, struct span key)
+{
+    return UNLIKELY(request->is_token_refused) && !request->is_token_unread && key_is_shared(key)
+               ? RULE_SKIPS
+               : RULE_JUDGES;
+}
+
 enum rule_outcome admission_read_key(const struct limit_rule *rule,
                                      const struct request_view *request, struct span secret,
                                      size_t i, size_t *n, struct text *key)
@@ -79,7 +88,7 @@ enum rule_outcome admission_read_key(const struct limit_rule *rule,
     }
     switch (key_read_nth(&rule->key, rule->missing, request, secret, i, n, key)) {
     case KEY_READ:
-        return RULE_JUDGES;
+        return judge_key(request, text_span(key));
     case KEY_IS_AMBIGUOUS: /* a limit that is not enforced refuses no request */
         *n = 1;
         return rule->limits[0].shadow ? RULE_SKIPS : RULE_IS_AMBIGUOUS;
@@ -150,7 +159,8 @@ static enum rule_outcome take_key(const struct preparation *preparation,
     *n = 1;
     *key = known_key(preparation->admission, rule);
     if (key->data != NULL && !awaits_token(rule, preparation->request)) {
-        return is_excepted(rule, preparation->request) ? RULE_EXCEPTS : RULE_JUDGES;
+        return is_excepted(rule, preparation->request) ? RULE_EXCEPTS
+                                                       : judge_key(preparation->request, *key);
     }
     const enum rule_outcome outcome = admission_read_key(
         rule, preparation->request, preparation->context->policy->store.secret, i, n, &text);

@@ -79,9 +79,9 @@ static bool has_left_queue(const struct admission *admission, const struct outco
  * it may have been acted on, now or later. What no server was sent is no attempt at anything, and
  * a client could make any number of them, which would fill what clients share. But its place in a
  * queue is gone, and nothing else than a limit of its own would stop a client from taking all. */
-static bool is_counted(const struct admission *admission, const struct limit_rule *rule,
-                       const struct outcome *outcome)
+static bool is_counted(const struct admission *admission, size_t i, const struct outcome *outcome)
 {
+    const struct limit_rule *rule = admission->rules[i];
     const bool has_left = outcome->end == ANSWER_CLIENT_LEFT && !outcome->is_unsent;
     const bool is_unanswered = outcome->end == ANSWER_SERVER_FAILED && outcome->is_unanswered;
     const bool is_evicted =
@@ -89,23 +89,22 @@ static bool is_counted(const struct admission *admission, const struct limit_rul
     return !rule->charge_on.is_said || has_left || is_unanswered || is_evicted ||
            outcome->end == ANSWER_REFUSED || is_lost(outcome) || may_hide_status(rule, outcome) ||
            is_in(&rule->charge_on, outcome) ||
-           (!key_has_only_shared(&rule->key) && has_left_queue(admission, outcome));
+           (has_left_queue(admission, outcome) && !key_is_shared(admission->charges[i].key));
 }
 
-/* Whether @rule keeps what it has charged, whatever it refunds: a client that got it back at once,
+/* Whether charge @i is kept, whatever its limit refunds: a client that got it back at once,
  * while its place in a queue that all share is still to come, could take any number of them. */
-static bool is_kept(const struct admission *admission, const struct limit_rule *rule,
-                    const struct outcome *outcome)
+static bool is_kept(const struct admission *admission, size_t i, const struct outcome *outcome)
 {
-    return UNLIKELY(outcome->is_before_departure) && !key_has_only_shared(&rule->key) &&
-           has_left_queue(admission, outcome);
+    return UNLIKELY(outcome->is_before_departure) && has_left_queue(admission, outcome) &&
+           !key_is_shared(admission->charges[i].key);
 }
 
-static bool is_free_by_status(const struct admission *admission, const struct limit_rule *rule,
+static bool is_free_by_status(const struct admission *admission, size_t i,
                               const struct outcome *outcome)
 {
-    return !is_counted(admission, rule, outcome) ||
-           (is_refunded(rule, outcome) && !is_kept(admission, rule, outcome));
+    return !is_counted(admission, i, outcome) ||
+           (is_refunded(admission->rules[i], outcome) && !is_kept(admission, i, outcome));
 }
 
 /* @outcome by the other of its statuses. */
@@ -116,18 +115,17 @@ static struct outcome by_http_status(const struct outcome *outcome)
     return other;
 }
 
-/* Whether @rule charges nothing for @outcome, by whichever of its statuses. */
-static bool is_free(const struct admission *admission, const struct limit_rule *rule,
-                    const struct outcome *outcome)
+/* Whether charge @i is nothing for @outcome, by whichever of its statuses. */
+static bool is_free(const struct admission *admission, size_t i, const struct outcome *outcome)
 {
-    if (!is_free_by_status(admission, rule, outcome)) {
+    if (!is_free_by_status(admission, i, outcome)) {
         return false;
     }
     if (LIKELY(outcome->http_status == 0)) {
         return true;
     }
     const struct outcome other = by_http_status(outcome);
-    return is_free_by_status(admission, rule, &other);
+    return is_free_by_status(admission, i, &other);
 }
 
 static bool is_charged_status(const struct limit_rule *rule, const struct outcome *outcome)
@@ -173,9 +171,8 @@ static uint32_t taken_cost(const struct admission *admission, size_t i)
 static uint32_t final_cost(const struct admission *admission, size_t i,
                            const struct outcome *outcome)
 {
-    const struct limit_rule *rule = admission->rules[i];
     const bool is_own = (admission->own_costs >> i & 1) != 0;
-    if (is_free(admission, rule, outcome)) {
+    if (is_free(admission, i, outcome)) {
         return 0;
     }
     return outcome->is_cost_reported && !is_own ? outcome->reported_cost : taken_cost(admission, i);

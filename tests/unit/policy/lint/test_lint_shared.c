@@ -45,6 +45,13 @@ static const struct {
     {"shared-key", 0,
      "limits: {l: {key: header.x-key | global, algorithm: concurrency, rate: 9}}\n"
      "routes: [{limits: [l], upstream: u}]\n"},
+    {"shared-key", 1, /* most clients share it */
+     "limits: {l: {key: host | client.ip, algorithm: concurrency, rate: 9}}\n"
+     "routes: [{limits: [l], upstream: u}]\n"},
+    {"shared-key", 2, /* nor does one beside it that they share */
+     "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+     "  m: {key: host | client.ip, algorithm: concurrency, rate: 8}}\n"
+     "routes: [{limits: [l, m], upstream: u}]\n"},
     {"shared-key", 0, /* no server is asked */
      "limits: {l: {key: global, algorithm: concurrency, rate: 9}}\n"
      "routes: [{limits: [l], respond: {status: 204}}]\n"},

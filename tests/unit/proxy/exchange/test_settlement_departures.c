@@ -12,12 +12,8 @@ static void set_up_queue(void)
     admission.charges[1].key = SPAN("{global:0=}");
 }
 
-static void read_key(struct limit_rule *rule, enum key_source source)
-{
-    static struct key_part part;
-    part = (struct key_part){.terms = {{.source = source}}, .n_terms = 1};
-    rule->key = (struct key){.parts = &part, .n_parts = 1};
-}
+#define OWN_KEY SPAN("{client.ip:1=a}")
+#define SHARED_KEY SPAN("{global:0=}")
 
 static const struct outcome UNSENT[] = {
     {.end = ANSWER_CLIENT_LEFT, .is_unsent = true},
@@ -29,7 +25,7 @@ START_TEST(a_limit_of_the_client_counts_a_place_in_the_queue)
 {
     for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
         set_up_queue();
-        read_key(&rules[0], KEY_CLIENT_IP);
+        admission.charges[0].key = OWN_KEY;
         ck_assert_uint_eq(settlement_returned(&admission, &UNSENT[i]), 0);
         settlement_make(&admission, &UNSENT[i], &store);
         ck_assert_uint_eq(n_calls, 0);
@@ -41,7 +37,7 @@ START_TEST(a_limit_that_clients_share_does_not)
 {
     for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
         set_up_queue();
-        read_key(&rules[0], KEY_GLOBAL);
+        admission.charges[0].key = SHARED_KEY;
         ck_assert_uint_eq(settlement_returned(&admission, &UNSENT[i]), 1);
         settlement_make(&admission, &UNSENT[i], &store);
         ck_assert_uint_eq(n_reported, 1);
@@ -56,7 +52,7 @@ START_TEST(without_a_queue_of_all_that_is_enforced_it_gives_back)
     for (unsigned without = 0; without < 3; without++) {
         for (size_t i = 0; i < ARRAY_LEN(UNSENT); i++) {
             set_up_queue();
-            read_key(&rules[0], KEY_CLIENT_IP);
+            admission.charges[0].key = OWN_KEY;
             limits[1].params.max_wait = without == 0 ? 0 : 1000;
             limits[1].shadow = without == 1;
             admission.charges[1].key = without == 2 ? SPAN("{client.ip:1=a}") : SPAN("{global:0=}");
@@ -70,7 +66,7 @@ END_TEST
 
 START_TEST(what_is_refunded_behind_the_departure_is_given_back_all_the_same)
 {
-    read_key(&rules[0], KEY_CLIENT_IP);
+    admission.charges[0].key = OWN_KEY;
     answer_set_add(&rules[0].refund_on, 503, 503);
     settlement_make(&admission, &UNSENT[2], &store);
     ck_assert_uint_eq(n_reported, 1);
@@ -95,7 +91,7 @@ static const struct outcome BEFORE_DEPARTURE[] = {
 
 START_TEST(nothing_is_refunded_before_the_departure)
 {
-    read_key(&rules[0], KEY_CLIENT_IP);
+    admission.charges[0].key = OWN_KEY;
     refund_all(&rules[0]);
     ck_assert_uint_eq(settlement_returned(&admission, &BEFORE_DEPARTURE[_i]), 0);
     settlement_make(&admission, &BEFORE_DEPARTURE[_i], &store);
@@ -105,7 +101,7 @@ END_TEST
 
 START_TEST(of_a_limit_that_clients_share_it_is_refunded)
 {
-    read_key(&rules[0], KEY_GLOBAL);
+    admission.charges[0].key = SHARED_KEY;
     refund_all(&rules[0]);
     settlement_make(&admission, &BEFORE_DEPARTURE[_i], &store);
     ck_assert_uint_eq(n_reported, 1);
@@ -116,7 +112,7 @@ END_TEST
 
 START_TEST(places_by_several_values_count_as_shared)
 {
-    read_key(&rules[0], KEY_CLIENT_IP);
+    admission.charges[0].key = OWN_KEY;
     refund_all(&rules[0]);
     admission.charges[1].key = SPAN("{cookie.sid:1=a}"); /* of another client, perhaps */
     admission.has_several = true;
