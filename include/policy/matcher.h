@@ -59,6 +59,10 @@ MUST_USE enum match_part matcher_compare(const struct route *route, struct reque
 MUST_USE bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
                             struct request_view *request);
 
+/* The same without the conditions on claims of a token. */
+MUST_USE bool matcher_takes_but_claims(const struct policy *policy, const struct route_entry *entry,
+                                       struct request_view *request);
+
 /* Write @path in the syntax of a policy. */
 void matcher_write_path(const struct pattern *path, struct text *text);
 

@@ -279,9 +279,9 @@ static NEVER_INLINE bool claims_match(const struct route *route, const struct re
     return claims != NULL;
 }
 
-/* A request with an ambiguous parameter matches: it is refused then. */
-bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
-                   struct request_view *request)
+static ALWAYS_INLINE bool matches_but_claims(const struct policy *policy,
+                                             const struct route_entry *entry,
+                                             struct request_view *request)
 {
     const struct route *route = &policy->routes[entry->route];
     const struct route_match *match = &route->match;
@@ -294,8 +294,22 @@ bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
            (match->connection == NULL || connection_matches(match->connection, request)) &&
            (match->geo == NULL || geo_matches(match->geo, &request->geo)) &&
            (match->n_fields == 0 || failing_field(match, request->head, request->lines) == NULL) &&
-           (match->n_parameters == 0 || parameters_match(match, request)) &&
-           (match->n_claims == 0 || claims_match(route, request));
+           (match->n_parameters == 0 || parameters_match(match, request));
+}
+
+bool matcher_takes_but_claims(const struct policy *policy, const struct route_entry *entry,
+                              struct request_view *request)
+{
+    return matches_but_claims(policy, entry, request);
+}
+
+/* A request with an ambiguous parameter matches: it is refused then. */
+bool matcher_takes(const struct policy *policy, const struct route_entry *entry,
+                   struct request_view *request)
+{
+    const struct route *route = &policy->routes[entry->route];
+    return matches_but_claims(policy, entry, request) &&
+           (route->match.n_claims == 0 || claims_match(route, request));
 }
 
 struct search {

@@ -58,7 +58,7 @@ static bool try(struct probe *probe, struct span method, const struct spelling *
 {
     struct span path;
     const struct route *other = probe_find_route(probe, method, spelling, &path);
-    if (other == NULL || other == probe->route || other->upstream == NULL ||
+    if (other == NULL || other == probe->route || !probe_is_served_by(probe, other) ||
         route_limits_hold(other, probe->route) || probe_is_refused(probe)) {
         return false;
     }
@@ -222,9 +222,11 @@ static void check_entry(struct probe *probe, const struct route *route, size_t n
 {
     size_t n_methods;
     const struct span *methods = probe_methods(route, &n_methods);
-    probe_init(probe, route, number);
-    for (size_t i = 0; i < n_methods && dodge->other == NULL; i++) {
-        find_dodge(probe, methods[i], dodge);
+    for (size_t next = route->index;
+         dodge->other == NULL && probe_next(probe, route, number, false, &next);) {
+        for (size_t i = 0; i < n_methods && dodge->other == NULL; i++) {
+            find_dodge(probe, methods[i], dodge);
+        }
     }
 }
 
@@ -269,25 +271,6 @@ void lint_dodged_routes(struct lint *lint)
 
 /* --- routes that a header leads to --- */
 
-/* Whether any client can send the values of @conditions: they stand in the file. A value of the
- * environment may be a secret. Fields that must be absent are left to find_leaver(). */
-static bool are_open_to_all(const struct section_items *items, const struct value_match *conditions)
-{
-    const struct section_list *specs = items->items;
-    for (size_t i = 0; i < items->n_items; i++) {
-        const struct spec_text *values = specs[i].values.items;
-        for (size_t j = 0; j < conditions[i].n_values; j++) {
-            if (values[j].node->expanded) {
-                return false;
-            }
-        }
-        if (conditions[i].kind == VALUE_MATCH_ABSENT) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether a route asks for a field that is absent unless a trusted proxy sent it. */
 static bool asks_for_trusted(const struct route_match *match)
 {
@@ -308,8 +291,8 @@ static bool is_open_to_all(const struct lint *lint, const struct route *route)
     return match->n_fields + match->n_parameters > 0 && match->n_clients == 0 &&
            (match->connection == NULL || !match->connection->asks_certificate) &&
            route->upstream != NULL && !asks_for_trusted(match) &&
-           are_open_to_all(&spec->headers, match->fields) &&
-           are_open_to_all(&spec->query, match->parameters);
+           probe_can_send(&spec->headers, match->fields) &&
+           probe_can_send(&spec->query, match->parameters);
 }
 
 /* Warn that the field at @position leads to @route past the limits of @other. */
@@ -348,6 +331,12 @@ struct chosen {
     struct probe *probe;
 };
 
+/* Whether clients of the later route of the probe may have the claims that @earlier names. */
+static bool has_claims(const struct probe *probe, const struct route *earlier)
+{
+    return probe->route->match.n_claims == 0 || probe_has_claims(probe, earlier);
+}
+
 /* Whether @route takes the request of the probe, which is of a later route, if it has a header that
  * any client can send, and lacks limits that the later route has. */
 static bool takes_with_header(void *context, const struct route_entry *entry)
@@ -361,7 +350,7 @@ static bool takes_with_header(void *context, const struct route_entry *entry)
         return false;
     }
     const enum match_part part = matcher_compare(earlier, &probe->view, &condition);
-    return (part == MATCH_FIELD || part == MATCH_PARAMETER) &&
+    return (part == MATCH_FIELD || part == MATCH_PARAMETER) && has_claims(probe, earlier) &&
            is_open_to_all(chosen->lint, earlier) && !route_limits_hold(earlier, probe->route);
 }
 
@@ -377,13 +366,30 @@ static const struct route *find_taker(struct probe *probe, const struct route *r
                             probe->n_segments > 0 ? &SAME : &SOME, &path);
 }
 
-/* The request of @route without its headers and its query: the route that takes it. */
+/* The request of the probe without the headers and the query that @route names: the route that
+ * takes it. */
 static const struct route *find_without_fields(struct probe *probe, const struct route *route)
 {
-    probe_init(probe, route, 0);
     probe->head.n_fields = 0;
-    probe->head.target.query = SPAN("");
+    if (route->match.n_parameters > 0) {
+        probe->head.target.query = SPAN("");
+    }
     return find_taker(probe, route, SPAN("GET"));
+}
+
+/* A later route whose requests go to @route, and past their limits, with the headers and the query
+ * that @route names: one that names what @route leaves open. NULL: none. */
+static const struct route *find_left(struct probe *probe, const struct route *route)
+{
+    for (size_t next = route->index + 1; probe_next(probe, route, 0, true, &next);) {
+        const bool takes = find_taker(probe, route, SPAN("GET")) == route;
+        const struct route *other = takes ? find_without_fields(probe, route) : NULL;
+        if (other != NULL && other != route && probe_is_served_by(probe, other) &&
+            !route_limits_hold(route, other)) {
+            return other;
+        }
+    }
+    return NULL;
 }
 
 /* Warn if a request that @route takes goes past its limits with one more field, which the condition
@@ -480,12 +486,10 @@ void lint_client_chosen_routes(struct lint *lint)
         if (route->upstream != NULL) {
             check_absent_fields(lint, probe, route);
         }
+        probe_init(probe, route, 0);
         const struct route *other = find_without_fields(probe, route);
-        if (other == NULL) {
-            continue;
-        }
-        if (other != route && other->upstream != NULL && is_open_to_all(lint, route) &&
-            !is_reported[i] && !route_limits_hold(route, other)) {
+        if (other != NULL && other != route && other->upstream != NULL &&
+            is_open_to_all(lint, route) && !is_reported[i] && !route_limits_hold(route, other)) {
             is_reported[i] = true;
             warn_of_header(lint, route, other);
         }
@@ -497,6 +501,12 @@ void lint_client_chosen_routes(struct lint *lint)
         if (earlier != NULL && probe->steps > 0 && !is_reported[earlier->route]) {
             is_reported[earlier->route] = true;
             warn_of_header(lint, &policy->routes[earlier->route], route);
+        }
+        const struct route *left =
+            !is_reported[i] && is_open_to_all(lint, route) ? find_left(probe, route) : NULL;
+        if (left != NULL) {
+            is_reported[i] = true;
+            warn_of_header(lint, route, left);
         }
     }
 }
@@ -521,13 +531,12 @@ static const struct route *find_other_host(struct probe *probe, const struct rou
     return find_way_past(probe, route);
 }
 
-/* Try the requests of the host and path that @number selects with a host that no route names, and
+/* Try the request of the probe with a host that no route names, and
  * with one that differs in the first label, for which a route may have `*`. */
-static const struct route *try_hosts(struct probe *probe, const struct route *route, size_t number)
+static const struct route *try_hosts(struct probe *probe, const struct route *route)
 {
     char buffer[HOST_BYTES_MAX + 1];
     struct text sibling = text_of(buffer, sizeof(buffer));
-    probe_init(probe, route, number);
     const struct span host = probe->view.host;
     if (find_taker(probe, route, SPAN("GET")) != route) {
         return NULL;
@@ -569,7 +578,9 @@ void lint_dodged_hosts(struct lint *lint)
         const struct route *other = NULL;
         const bool is_limited = route->upstream != NULL && route->n_rules > 0;
         for (size_t j = 0; j < n && is_limited && match->n_hosts > 0 && other == NULL; j++) {
-            other = try_hosts(probe, route, j);
+            for (size_t next = i; other == NULL && probe_next(probe, route, j, false, &next);) {
+                other = try_hosts(probe, route);
+            }
         }
         if (other != NULL) {
             warn_of_host(lint, route, other);
@@ -579,11 +590,10 @@ void lint_dodged_hosts(struct lint *lint)
 
 /* --- the other scheme --- */
 
-/* Try the request of the host and path that @number selects by the other scheme. */
-static const struct route *try_scheme(struct probe *probe, const struct route *route, size_t number)
+/* Try the request of the probe by the other scheme. */
+static const struct route *try_scheme(struct probe *probe, const struct route *route)
 {
     const bool is_https = route->match.connection->scheme == SCHEME_MATCH_HTTPS;
-    probe_init(probe, route, number);
     if (find_taker(probe, route, SPAN("GET")) != route) {
         return NULL;
     }
@@ -635,7 +645,9 @@ void lint_dodged_schemes(struct lint *lint)
                                 match->connection != NULL && !match->connection->asks_certificate &&
                                 has_other_scheme(policy, match->connection);
         for (size_t j = 0; j < (n > 0 ? n : 1) && is_limited && other == NULL; j++) {
-            other = try_scheme(probe, route, j);
+            for (size_t next = i; other == NULL && probe_next(probe, route, j, false, &next);) {
+                other = try_scheme(probe, route);
+            }
         }
         if (other != NULL) {
             warn_of_scheme(lint, route, other);

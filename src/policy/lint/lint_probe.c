@@ -2,12 +2,27 @@
 
 #include "policy/lint/lint_probe.h"
 
+#include <string.h>
+
+#include "policy/jwt_provider.h"
 #include "policy/matcher.h"
 #include "policy/read_fields.h"
 #include "policy/route_index.h"
 #include "policy/route_match.h"
+#include "policy/upstream_spec.h"
 
 enum { METHODS_TRIED_MAX = 4 }; /* of a route */
+
+/* Parts of a request that a route names, or leaves open. */
+enum {
+    NAMES_HOST = 1 << 0,
+    NAMES_HTTPS = 1 << 1,
+    NAMES_CERTIFICATE = 1 << 2,
+    NAMES_QUERY = 1 << 3,
+    NAMES_COUNTRY = 1 << 4,
+    NAMES_ASN = 1 << 5,
+    NAMES_PATH = 1 << 6,
+};
 
 /* Maximum comparisons of a request with a route, for the whole policy. 20,000 routes with different
  * paths need about 10 each. */
@@ -108,10 +123,24 @@ static void init_connection(struct probe *probe, const struct connection_match *
     probe->view.tls = &probe->client;
 }
 
+/* A client of the country and of the network that @match names first. */
+static void init_place(struct probe *probe, const struct geo_match *match)
+{
+    struct geo_facts *geo = &probe->view.geo;
+    if (match != NULL && match->n_countries > 0 && !geo->has_country) {
+        geo->has_country = true;
+        memcpy(geo->country, match->countries[0], GEO_COUNTRY_BYTES);
+    }
+    if (match != NULL && match->n_asns > 0 && geo->asn == 0) {
+        geo->asn = match->asns[0];
+    }
+}
+
 void probe_init(struct probe *probe, const struct route *route, size_t number)
 {
     const struct route_match *match = &route->match;
     probe->route = route;
+    probe->completed = 0;
     probe->pattern = match->n_paths > 0 ? &match->paths[number % match->n_paths] : NULL;
     probe->n_segments = count_segments(probe->pattern);
     probe->head = (struct head){.fields = probe->fields, .minor = 1};
@@ -134,6 +163,184 @@ void probe_init(struct probe *probe, const struct route *route, size_t number)
     if (match->n_clients > 0) {
         probe->view.client = match->clients[0].base;
     }
+    init_place(probe, match->geo);
+}
+
+/* --- requests completed from later routes --- */
+
+bool probe_can_send(const struct section_items *items, const struct value_match *conditions)
+{
+    const struct section_list *specs = items->items;
+    for (size_t i = 0; i < items->n_items; i++) {
+        const struct spec_text *values = specs[i].values.items;
+        for (size_t j = 0; j < conditions[i].n_values; j++) {
+            if (values[j].node->expanded) {
+                return false;
+            }
+        }
+        if (conditions[i].kind == VALUE_MATCH_ABSENT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int compare_numbers(size_t a, size_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_servers(const struct endpoint *a, const struct endpoint *b)
+{
+    const int by_host = span_compare(&a->host, &b->host);
+    const int by_port = compare_numbers(a->port, b->port);
+    return by_host != 0   ? by_host
+           : by_port != 0 ? by_port
+                          : span_compare(&a->unix_path, &b->unix_path);
+}
+
+int probe_compare_upstreams(const struct upstream_spec *a, const struct upstream_spec *b)
+{
+    if (a == b) {
+        return 0;
+    }
+    int order = compare_numbers(a->n_servers, b->n_servers);
+    order = order != 0 ? order : compare_numbers(a->host, b->host);
+    order = order != 0 ? order : span_compare(&a->host_name, &b->host_name);
+    for (size_t i = 0; i < a->n_servers && order == 0; i++) {
+        order = compare_servers(&a->servers[i].endpoint, &b->servers[i].endpoint);
+    }
+    return order;
+}
+
+/* What @match names. Without a listener for it no client can send https. */
+static unsigned find_names(const struct lint *lint, const struct route_match *match,
+                           const struct spec_match *spec)
+{
+    const struct connection_match *connection = match->connection;
+    const bool is_https = connection != NULL && connection->scheme == SCHEME_MATCH_HTTPS;
+    const bool asks = connection != NULL && connection->asks_certificate;
+    bool has_tls = false;
+    for (size_t i = 0; i < lint->policy->n_listeners && !has_tls; i++) {
+        has_tls = lint->policy->listeners[i].tls != NULL;
+    }
+    return (match->n_hosts > 0 ? NAMES_HOST : 0u) |
+           (has_tls && (is_https || asks) ? NAMES_HTTPS : 0u) |
+           (has_tls && asks ? NAMES_CERTIFICATE : 0u) |
+           (match->n_parameters > 0 && probe_can_send(&spec->query, match->parameters) ? NAMES_QUERY
+                                                                                       : 0u) |
+           (match->geo != NULL && match->geo->n_countries > 0 ? NAMES_COUNTRY : 0u) |
+           (match->geo != NULL && match->geo->n_asns > 0 ? NAMES_ASN : 0u) |
+           (match->n_paths > 0 ? NAMES_PATH : 0u);
+}
+
+/* What @match leaves open, for a later route to name. */
+static unsigned find_open(const struct route_match *match, bool leads_to)
+{
+    const struct connection_match *connection = match->connection;
+    const bool may_be_https = connection == NULL || connection->scheme != SCHEME_MATCH_HTTP;
+    const bool may_ask = may_be_https && (connection == NULL || !connection->asks_certificate);
+    return (match->n_hosts == 0 ? NAMES_HOST : 0u) | (connection == NULL ? NAMES_HTTPS : 0u) |
+           (may_ask ? NAMES_CERTIFICATE : 0u) | (match->n_parameters == 0 ? NAMES_QUERY : 0u) |
+           (match->geo == NULL || match->geo->n_countries == 0 ? NAMES_COUNTRY : 0u) |
+           (match->geo == NULL || match->geo->n_asns == 0 ? NAMES_ASN : 0u) |
+           (leads_to && match->n_paths == 0 ? NAMES_PATH : 0u);
+}
+
+/* Whether what @other names of @parts is the same in each route that names the same host. */
+static bool is_repeated(const struct route *last, unsigned last_parts, const struct route *other,
+                        unsigned parts)
+{
+    return last != NULL && parts == last_parts &&
+           (parts | NAMES_HOST | NAMES_HTTPS) == (NAMES_HOST | NAMES_HTTPS) &&
+           ((parts & NAMES_HOST) == 0 || span_equals(last->match.hosts[0], other->match.hosts[0]));
+}
+
+/* Fill in @parts as @match names them. */
+static void complete(struct probe *probe, const struct route_match *match, unsigned parts)
+{
+    probe->completed = (uint8_t)parts;
+    if ((parts & NAMES_HOST) != 0) {
+        probe->view.host = write_host(match->hosts[0], probe->host);
+    }
+    if ((parts & (NAMES_HTTPS | NAMES_CERTIFICATE)) != 0) {
+        init_connection(probe, match->connection);
+    }
+    if ((parts & NAMES_QUERY) != 0) {
+        probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
+    }
+    if ((parts & (NAMES_COUNTRY | NAMES_ASN)) != 0) {
+        init_place(probe, match->geo);
+    }
+    if ((parts & NAMES_PATH) != 0) {
+        probe->pattern = &match->paths[0];
+        probe->n_segments = count_segments(probe->pattern);
+    }
+}
+
+bool probe_next(struct probe *probe, const struct route *route, size_t number, bool leads_to,
+                size_t *next)
+{
+    const struct policy *policy = probe->policy;
+    const unsigned open = find_open(&route->match, leads_to);
+    const struct route *last = *next > route->index + 1 ? &policy->routes[*next - 1] : NULL;
+    const unsigned last_parts = probe->completed;
+    probe_init(probe, route, number);
+    if (*next == route->index) {
+        ++*next;
+        return true;
+    }
+    for (size_t i = *next;
+         i < policy->n_routes && (probe->names_later[i] & open) != 0 && probe->steps > 0; i++) {
+        const struct route *other = &policy->routes[i];
+        const unsigned parts = probe->names[i] & open;
+        if (parts == 0 || is_repeated(last, last_parts, other, parts)) {
+            continue;
+        }
+        probe->steps--;
+        if (other->upstream != NULL &&
+            probe_compare_upstreams(other->upstream, route->upstream) == 0 &&
+            !(leads_to ? route_limits_hold(route, other) : route_limits_hold(other, route))) {
+            complete(probe, &other->match, parts);
+            *next = i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool probe_is_served_by(const struct probe *probe, const struct route *other)
+{
+    return other->upstream != NULL &&
+           (probe->completed == 0 ||
+            probe_compare_upstreams(other->upstream, probe->route->upstream) == 0);
+}
+
+/* --- searches --- */
+
+/* Whether a token that has the first value of each claim that @match names has one of @wanted. */
+static bool has_claim(const struct route_match *match, const struct claim_match *wanted)
+{
+    for (size_t i = 0; i < match->n_claims; i++) {
+        const struct claim_match *own = &match->claims[i];
+        for (size_t j = 0; j < wanted->n_values && own->claim == wanted->claim; j++) {
+            if (span_equals(own->values[0], wanted->values[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A token of another provider is another token. */
+bool probe_has_claims(const struct probe *probe, const struct route *other)
+{
+    const struct route *route = probe->route;
+    bool has = other->match.n_claims == 0 || route->jwt == other->jwt;
+    for (size_t i = 0; i < other->match.n_claims && has; i++) {
+        has = has_claim(&route->match, &other->match.claims[i]);
+    }
+    return has;
 }
 
 /* Without steps every route is accepted: the result is not used. */
@@ -144,7 +351,8 @@ static bool accepts(void *context, const struct route_entry *entry)
         return true;
     }
     probe->steps--;
-    return matcher_takes(probe->policy, entry, &probe->view);
+    return probe_has_claims(probe, &probe->policy->routes[entry->route]) &&
+           matcher_takes_but_claims(probe->policy, entry, &probe->view);
 }
 
 const struct route *probe_look_up(struct probe *probe, struct span method, struct span path)
@@ -200,12 +408,22 @@ bool probe_has_literal(const struct pattern *pattern)
 
 struct probe *probe_make(struct lint *lint)
 {
+    const struct policy *policy = lint->policy;
     struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
-    if (probe == NULL) {
+    uint8_t *names = arena_calloc(lint->scratch, 2 * policy->n_routes + 1, sizeof(*names));
+    if (probe == NULL || names == NULL) {
         lint->no_memory = true;
         return NULL;
     }
-    probe->policy = lint->policy;
+    probe->lint = lint;
+    probe->policy = policy;
+    probe->names = names;
+    probe->names_later = names + policy->n_routes;
+    for (size_t i = policy->n_routes; i > 0; i--) {
+        names[i - 1] =
+            (uint8_t)find_names(lint, &policy->routes[i - 1].match, &lint->routes[i - 1].match);
+        probe->names_later[i - 1] = names[i - 1] | probe->names_later[i];
+    }
     probe->steps = STEPS_MAX;
     return probe;
 }

@@ -9,7 +9,6 @@
 #include "policy/load/node.h"
 #include "policy/policy.h"
 #include "policy/route_match.h"
-#include "policy/upstream_spec.h"
 
 enum { STEPS_OF_A_SEARCH = 10 }; /* beside those of its comparisons */
 
@@ -35,37 +34,13 @@ static int compare_numbers(size_t a, size_t b)
     return (a > b) - (a < b);
 }
 
-static int compare_servers(const struct endpoint *a, const struct endpoint *b)
-{
-    const int by_host = span_compare(&a->host, &b->host);
-    const int by_port = compare_numbers(a->port, b->port);
-    return by_host != 0   ? by_host
-           : by_port != 0 ? by_port
-                          : span_compare(&a->unix_path, &b->unix_path);
-}
-
-/* 0: the same servers are sent the same Host, so that a path is the same request. */
-static int compare_upstreams(const struct upstream_spec *a, const struct upstream_spec *b)
-{
-    if (a == b) {
-        return 0;
-    }
-    int order = compare_numbers(a->n_servers, b->n_servers);
-    order = order != 0 ? order : compare_numbers(a->host, b->host);
-    order = order != 0 ? order : span_compare(&a->host_name, &b->host_name);
-    for (size_t i = 0; i < a->n_servers && order == 0; i++) {
-        order = compare_servers(&a->servers[i].endpoint, &b->servers[i].endpoint);
-    }
-    return order;
-}
-
 /* For qsort(). */
 static int compare_strips(const void *a, const void *b)
 {
     const struct route *first = *(const struct route *const *)a;
     const struct route *second = *(const struct route *const *)b;
     const struct span prefixes[] = {prefix_of(first), prefix_of(second)};
-    const int by_servers = compare_upstreams(first->upstream, second->upstream);
+    const int by_servers = probe_compare_upstreams(first->upstream, second->upstream);
     const int by_prefix = span_compare(&prefixes[0], &prefixes[1]);
     return by_servers != 0  ? by_servers
            : by_prefix != 0 ? by_prefix
@@ -93,7 +68,7 @@ static size_t find_first_strip(const struct stripped *stripped, const struct rou
     size_t high = stripped->n_strips;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (compare_upstreams(stripped->strips[middle]->upstream, route->upstream) < 0) {
+        if (probe_compare_upstreams(stripped->strips[middle]->upstream, route->upstream) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -117,7 +92,7 @@ static void try(struct stripped *stripped, struct span method, struct span prefi
     }
     const struct route *other = probe_look_up(probe, method, text_span(&text));
     if (other != NULL && other != probe->route && other->upstream != NULL &&
-        compare_upstreams(other->upstream, probe->route->upstream) == 0 &&
+        probe_compare_upstreams(other->upstream, probe->route->upstream) == 0 &&
         span_equals(prefix_of(other), prefix) && !route_limits_hold(other, probe->route) &&
         !probe_is_refused(probe)) {
         stripped->other = other;
@@ -153,7 +128,7 @@ static void try_prefixes(struct stripped *stripped, struct span method)
     }
     for (size_t i = find_first_strip(stripped, route);
          i < stripped->n_strips && stripped->other == NULL && stripped->probe->steps > 0 &&
-         compare_upstreams(stripped->strips[i]->upstream, route->upstream) == 0;
+         probe_compare_upstreams(stripped->strips[i]->upstream, route->upstream) == 0;
          i++) {
         const struct span next = prefix_of(stripped->strips[i]);
         if (!span_equals(next, prefix) && !span_equals(next, prefix_of(route))) {

@@ -48,6 +48,14 @@ static const char *find_kind(const struct diags *diags, const char *kind, unsign
     return text;
 }
 
+#define PLAIN "listen: 127.0.0.1:0\n"
+#define SECURE "listen: {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}\n"
+#define BOTH "listen: [127.0.0.1:0, {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}]\n"
+#define BOTH_ASKING                                                                                \
+    "listen: [127.0.0.1:0, {address: 127.0.0.1:0, tls: {certificates: [{cert: c.pem, key: "        \
+    "k.pem, client: optional, client_ca: c.pem}]}}]\n"
+#define UPSTREAM_U "upstreams: {u: {servers: \"http://127.0.0.1:1\"}}\n"
+
 static const char *find_text(const struct diags *diags, unsigned *n)
 {
     return find_kind(diags, "dodged-route", n);
@@ -161,10 +169,9 @@ static const struct {
      "upstream: u},\n"
      "         {match: {client_cert: {uri: u:2}}, upstream: u},\n"
      "         {match: {client_cert: {uri: u:1, dns: \"*.a.test\"}}, limits: [m], upstream: u}]\n"},
-    {0, /* other connections */ LIMITS
+    {0, /* another connection */ LIMITS
      "routes: [{match: {path: /1, scheme: https}, limits: [l, m], upstream: u},\n"
-     "         {match: {scheme: http}, limits: [m], upstream: u},\n"
-     "         {match: {client_cert: true}, limits: [m], upstream: u}]\n"},
+     "         {match: {scheme: http}, limits: [m], upstream: u}]\n"},
     {1, /* to an earlier route */ LIMITS
      "routes: [{match: {path: /A}, limits: [m], upstream: u},\n"
      "         {match: {path: /a*/**, ignore_case: true}, limits: [l, m], upstream: u}]\n"},
@@ -183,6 +190,108 @@ START_TEST(a_route_is_warned_of_once_where_a_spelling_avoids_a_limit)
     check(yaml, &diags);
     (void)find_text(&diags, &n);
     ck_assert_msg(n == POLICIES[_i].n_warnings, "%u: %s", n, POLICIES[_i].yaml);
+    diags_close(&diags);
+}
+END_TEST
+
+/* --- what the two routes name of a request --- */
+
+/* Route "a" has a limit that route "rest" lacks. */
+static const struct {
+    unsigned n_warnings;
+    const char *match;   /* of "a" */
+    const char *between; /* more routes */
+    const char *rest;
+} COMPLETED[] = {
+    /* a token, a country, a network of the route */
+    {1, "path: /1, jwt: {tier: free}", "", "{limits: [m], upstream: u}"},
+    {1, "path: /1, jwt: {tier: [free, trial], scope: read}", "",
+     "{match: {jwt: {tier: free}}, limits: [m], upstream: u}"},
+    {1, "path: /1, country: [DE, FR]", "", "{limits: [m], upstream: u}"},
+    {1, "path: /1, asn: [64500, 64501]", "", "{match: {asn: 64500}, limits: [m], upstream: u}"},
+    {0, "path: /1, jwt: {tier: free}", "",
+     "{match: {jwt: {tier: paid}}, limits: [m], upstream: u}"},
+    {0, "path: /1, jwt: {tier: free}", "", "{match: {jwt: {admin: x}}, limits: [m], upstream: u}"},
+    {0, "path: /1, country: DE", "", "{match: {country: FR}, limits: [m], upstream: u}"},
+    {0, "path: /1, asn: 64500", "", "{match: {asn: 64501}, limits: [m], upstream: u}"},
+    {0, "path: /1, jwt: {tier: free}", "{match: {jwt: {tier: free}}, limits: [l, m], upstream: u}",
+     "{limits: [m], upstream: u}"},
+    {1, /* tokens of others go on */ "path: /1, jwt: {tier: free}",
+     "{match: {jwt: {sub: x}}, limits: [l, m], upstream: u}", "{limits: [m], upstream: u}"},
+    {0, "path: /1*/**, jwt: {tier: free}", "", "{limits: [m], upstream: u}"},
+    /* what the later route names */
+    {1, "path: /1", "", "{match: {host: a.test}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {host: \"*.a.test\", path: /1/**}, limits: [m], upstream: u}"},
+    {1, "path: /1", "{match: {host: a.test}, respond: {status: 404}}",
+     "{match: {host: b.test}, limits: [m], upstream: u}"},
+    {1, "path: /1", "{match: {host: a.test, path: /1/**}, limits: [l, m], upstream: u}",
+     "{match: {host: a.test}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {scheme: https}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {scheme: http}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {scheme: https, host: a.test}, limits: [m], upstream: u}"},
+    {1, "path: /1, host: a.test", "",
+     "{match: {scheme: https, host: a.test}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {client_cert: {dns: \"*.a.test\"}}, limits: [m], upstream: u}"},
+    {1, "path: /1, scheme: https", "", "{match: {client_cert: true}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {query: {a: true, b: [c, d]}}, limits: [m], upstream: u}"},
+    {1, "path: /1", "", "{match: {country: DE}, limits: [m], upstream: u}"},
+    {1, "path: /1, country: DE", "", "{match: {asn: 64500}, limits: [m], upstream: u}"},
+    {1, "path: /1, jwt: {tier: free}", "", "{match: {host: a.test}, limits: [m], upstream: u}"},
+    {0, "path: /1, host: a.test", "", "{match: {host: b.test}, limits: [m], upstream: u}"},
+    {0, "path: /1, scheme: http", "", "{match: {scheme: https}, limits: [m], upstream: u}"},
+    {0, "path: /1, scheme: http", "", "{match: {client_cert: true}, limits: [m], upstream: u}"},
+    {0, "path: /1", "", "{match: {query: {a: \"${P}\"}}, limits: [m], upstream: u}"},
+    {0, "path: /1", "", "{match: {jwt: {tier: paid}}, limits: [m], upstream: u}"},
+    {0, "path: /1", "", "{match: {jwt: {sub: x}}, limits: [m], upstream: u}"},
+    {0, "path: /1", "", "{match: {client: 10.0.0.0/8}, limits: [m], upstream: u}"},
+    {0, "path: /1", "", "{match: {host: a.test}, limits: [l, m], upstream: u}"},
+    {0, "path: /1", "", "{match: {host: a.test}, limits: [m], upstream: other}"},
+    {0, "path: /1", "", "{match: {host: a.test}, limits: [m], respond: {status: 404}}"},
+    {0, "path: /1", "", "{match: {host: a.test, path: /2/**}, limits: [m], upstream: u}"},
+    {0, "path: /1*/**, ignore_case: true", "", "{match: {host: a.test}, limits: [m], upstream: u}"},
+    {0, "path: /1", "{match: {path: /1*/**}, limits: [l, m], upstream: u}",
+     "{match: {host: a.test}, limits: [m], upstream: u}"},
+    {0, "path: /1", "{match: {host: a.test, path: /1*/**}, respond: {status: 404}}",
+     "{match: {host: a.test}, limits: [m], upstream: u}"},
+};
+
+static void write_completed(size_t i, const char *listen, char yaml[YAML_BYTES_MAX])
+{
+    (void)snprintf(yaml, YAML_BYTES_MAX,
+                   "%s"
+                   "geo: {database: [country.mmdb, asn.mmdb]}\n"
+                   "jwt: {main: {secret: \"0123456789abcdef0123456789abcdef\", issuer: x}}\n"
+                   "upstreams: {u: {servers: \"http://127.0.0.1:1\"},\n"
+                   "            other: {servers: \"http://127.0.0.1:2\"}}\n" LIMITS "routes:\n"
+                   "  - {name: a, match: {%s}, limits: [l, m], upstream: u}\n%s%s%s"
+                   "  - %s\n",
+                   listen, COMPLETED[i].match, COMPLETED[i].between[0] != '\0' ? "  - " : "",
+                   COMPLETED[i].between, COMPLETED[i].between[0] != '\0' ? "\n" : "",
+                   COMPLETED[i].rest);
+}
+
+START_TEST(a_request_has_what_one_route_names_and_the_other_leaves_open)
+{
+    char yaml[YAML_BYTES_MAX];
+    struct diags diags;
+    unsigned n;
+    write_completed((size_t)_i, BOTH_ASKING, yaml);
+    check(yaml, &diags);
+    (void)find_text(&diags, &n);
+    ck_assert_msg(n == COMPLETED[_i].n_warnings, "%u: %s", n, yaml);
+    diags_close(&diags);
+}
+END_TEST
+
+START_TEST(without_a_listener_for_it_no_request_is_https)
+{
+    struct diags diags;
+    unsigned n;
+    check(PLAIN UPSTREAM_U LIMITS "routes:\n  - {match: {path: /1}, limits: [l, m], upstream: u}\n"
+                                  "  - {match: {scheme: https}, limits: [m], upstream: u}\n",
+          &diags);
+    (void)find_text(&diags, &n);
+    ck_assert_uint_eq(n, 0);
     diags_close(&diags);
 }
 END_TEST
@@ -283,6 +392,16 @@ static const struct {
      "routes:\n" ALL_M "  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"},
     {0, /* no limits */ LIMITS
      "routes:\n  - {match: {host: a.test}, limits: [], upstream: u}\n" ALL_M},
+    {1, /* the later route names a parameter */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {query: {a: true}}, limits: [m], upstream: u}\n"},
+    {0, /* one that may be secret */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {query: {a: \"${P}\"}}, limits: [m], upstream: u}\n"},
+    {1, /* the route names a token */
+     "jwt: {main: {secret: \"0123456789abcdef0123456789abcdef\", issuer: x}}\n" LIMITS
+     "routes:\n  - {match: {host: a.test, jwt: {tier: free}}, limits: [l, m], upstream: "
+     "u}\n" ALL_M},
 };
 
 START_TEST(a_route_is_warned_of_once_where_another_host_avoids_a_limit)
@@ -299,11 +418,6 @@ START_TEST(a_route_is_warned_of_once_where_another_host_avoids_a_limit)
 END_TEST
 
 /* --- the other scheme --- */
-
-#define PLAIN "listen: 127.0.0.1:0\n"
-#define SECURE "listen: {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}\n"
-#define BOTH "listen: [127.0.0.1:0, {address: 127.0.0.1:0, tls: {cert: c.pem, key: k.pem}}]\n"
-#define UPSTREAM_U "upstreams: {u: {servers: \"http://127.0.0.1:1\"}}\n"
 
 static const struct {
     unsigned n_warnings;
@@ -322,6 +436,9 @@ static const struct {
     {0, /* the other is redirected */ BOTH LIMITS
      "routes:\n  - {match: {scheme: https}, limits: [l], upstream: u}\n"
      "  - {respond: {status: 308}}\n"},
+    {1, /* the later route names a host */ BOTH LIMITS
+     "routes:\n  - {match: {scheme: https}, limits: [l, m], upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [m], upstream: u}\n"},
     {0, /* a certificate: others have limits of their own */ BOTH LIMITS
      "routes:\n  - {match: {scheme: https, client_cert: true}, limits: [l], upstream: u}\n" ALL_M},
 };
@@ -393,6 +510,23 @@ static const struct {
     {0, /* without it sluice answers */ LIMITS
      "routes:\n  - {match: {header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
      "  - {limits: [l], respond: {status: 403}}\n"},
+    {1, /* the later route names a host, and the route a path */ LIMITS
+     "routes:\n  - {match: {path: /1*/**, header: {x-in: a}}, limits: [l], upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [m], upstream: u}\n"},
+    {1, /* the later route names a path, and the route a host */ LIMITS
+     "routes:\n  - {match: {host: a.test, header: {x-in: a}}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /1/**}, limits: [m], upstream: u}\n"},
+    {0, /* the same limits and more, other servers, other hosts, an earlier route */ LIMITS
+     "routes:\n  - {match: {host: c.test, path: /1*/**, header: {x-in: a}}, limits: [m],"
+     " upstream: u}\n"
+     "  - {match: {path: /1*/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [m], upstream: u}\n"
+     "  - {match: {host: b.test}, limits: [l], upstream: \"http://127.0.0.1:2\"}\n"
+     "  - {match: {host: c.test}, limits: [m], upstream: u}\n"},
+    {0, /* a token that clients of the later route do not have */
+     "jwt: {main: {secret: \"0123456789abcdef0123456789abcdef\", issuer: x}}\n" LIMITS
+     "routes:\n  - {match: {header: {x-in: a}, jwt: {tier: paid}}, limits: [l], upstream: u}\n"
+     "  - {match: {jwt: {tier: free}}, limits: [m], upstream: u}\n"},
     {0, /* of another method, host and path */ LIMITS
      "routes:\n  - {match: {method: POST, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
      "  - {match: {host: a, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
@@ -477,6 +611,30 @@ START_TEST(many_routes_are_compared_in_bounded_steps)
 }
 END_TEST
 
+START_TEST(routes_are_completed_in_bounded_steps)
+{
+    char *yaml = NULL;
+    size_t len = 0;
+    struct diags diags;
+    unsigned n;
+    FILE *file = open_memstream(&yaml, &len);
+    ck_assert_ptr_nonnull(file);
+    fputs(HEAD LIMITS "routes:\n", file);
+    for (size_t i = 0; i < 5000; i++) {
+        fprintf(file, "- {match: {path: /%zu*/**}, limits: [l, m], upstream: u}\n", i);
+    }
+    for (size_t i = 0; i < 5000; i++) {
+        fprintf(file, "- {match: {host: a%zu.test}, limits: [m], upstream: u}\n", i);
+    }
+    fclose(file);
+    check(yaml, &diags);
+    ck_assert_ptr_nonnull(strstr(find_text(&diags, &n), "it is not known whether routes can be"));
+    ck_assert_uint_eq(n, 1);
+    diags_close(&diags);
+    free(yaml);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/lint_dodged");
@@ -484,6 +642,10 @@ int main(void)
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_route_is_warned_of_once_where_a_spelling_avoids_a_limit, 0,
                         ARRAY_LEN(POLICIES));
+    tcase_add_loop_test(cases, a_request_has_what_one_route_names_and_the_other_leaves_open, 0,
+                        ARRAY_LEN(COMPLETED));
+    tcase_add_test(cases, without_a_listener_for_it_no_request_is_https);
+    tcase_add_test(cases, routes_are_completed_in_bounded_steps);
     tcase_add_loop_test(cases, a_route_is_warned_of_where_the_other_scheme_avoids_a_limit, 0,
                         ARRAY_LEN(SCHEMES));
     tcase_add_loop_test(cases, a_route_is_warned_of_once_where_another_host_avoids_a_limit, 0,
