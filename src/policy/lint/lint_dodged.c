@@ -531,8 +531,26 @@ static const struct route *find_other_host(struct probe *probe, const struct rou
     return find_way_past(probe, route);
 }
 
-/* Try the request of the probe with a host that no route names, and
- * with one that differs in the first label, for which a route may have `*`. */
+/* The first result of @try_one for the requests of each host and each path of @route, each of them
+ * completed from later routes. NULL: none. */
+static const struct route *try_all(struct probe *probe, const struct route *route,
+                                   const struct route *(*try_one)(struct probe *probe,
+                                                                  const struct route *route))
+{
+    const struct route_match *match = &route->match;
+    const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    const struct route *other = NULL;
+    for (size_t i = 0; i < (n > 0 ? n : 1) && other == NULL; i++) {
+        for (size_t next = route->index;
+             other == NULL && probe_next(probe, route, i, false, &next);) {
+            other = try_one(probe, route);
+        }
+    }
+    return other;
+}
+
+/* Try the request of the probe with a host that no route names, and with one that differs in the
+ * first label, for which a route may have `*`. */
 static const struct route *try_hosts(struct probe *probe, const struct route *route)
 {
     char buffer[HOST_BYTES_MAX + 1];
@@ -573,15 +591,9 @@ void lint_dodged_hosts(struct lint *lint)
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
-        const struct route_match *match = &route->match;
-        const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
-        const struct route *other = NULL;
-        const bool is_limited = route->upstream != NULL && route->n_rules > 0;
-        for (size_t j = 0; j < n && is_limited && match->n_hosts > 0 && other == NULL; j++) {
-            for (size_t next = i; other == NULL && probe_next(probe, route, j, false, &next);) {
-                other = try_hosts(probe, route);
-            }
-        }
+        const bool is_limited =
+            route->upstream != NULL && route->n_rules > 0 && route->match.n_hosts > 0;
+        const struct route *other = is_limited ? try_all(probe, route, try_hosts) : NULL;
         if (other != NULL) {
             warn_of_host(lint, route, other);
         }
@@ -638,17 +650,11 @@ void lint_dodged_schemes(struct lint *lint)
     }
     for (size_t i = 0; i < policy->n_routes; i++) {
         const struct route *route = &policy->routes[i];
-        const struct route_match *match = &route->match;
-        const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
-        const struct route *other = NULL;
+        const struct connection_match *connection = route->match.connection;
         const bool is_limited = route->upstream != NULL && route->n_rules > 0 &&
-                                match->connection != NULL && !match->connection->asks_certificate &&
-                                has_other_scheme(policy, match->connection);
-        for (size_t j = 0; j < (n > 0 ? n : 1) && is_limited && other == NULL; j++) {
-            for (size_t next = i; other == NULL && probe_next(probe, route, j, false, &next);) {
-                other = try_scheme(probe, route);
-            }
-        }
+                                connection != NULL && !connection->asks_certificate &&
+                                has_other_scheme(policy, connection);
+        const struct route *other = is_limited ? try_all(probe, route, try_scheme) : NULL;
         if (other != NULL) {
             warn_of_scheme(lint, route, other);
         }
