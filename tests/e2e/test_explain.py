@@ -453,18 +453,18 @@ jwt: {main: {secret: SECRET, issuer: "https://id.test", audience: api}}
 limits:
   header:
     key: header.x-a
-    rate: 10/hour
-    plans: {trial: 2/hour, gold: 1000/hour, free: none}
+    rate: 10/day
+    plans: {trial: 2/day, gold: 1000/day, free: none}
     plan: header.x-plan
   table:
     key: header.x-a
-    rate: 10/hour
-    plans: {trial: 2/hour, gold: 1000/hour}
+    rate: 10/day
+    plans: {trial: 2/day, gold: 1000/day}
     plan: tenant | header.x-plan
   claim:
     key: header.x-a
-    rate: 10/hour
-    plans: {trial: 2/hour}
+    rate: 10/day
+    plans: {trial: 2/day}
     plan: jwt.plan
 routes:
   - {match: {path: /table}, limits: [table], respond: {status: 204}}
@@ -504,13 +504,13 @@ def test_without_redis_the_state_is_that_of_the_plan_that_the_request_names(star
 
     take(2, "/table", "trial")
     assert left("/table", "trial", status=3) == (0, 2)
-    for plan, counted in (("gold", (998, 1000)), ("50/hour:5", (3, 5))):
+    for plan, counted in (("gold", (998, 1000)), ("50/day:5", (3, 5))):
         result = program.command("ctl", "--policy", path, "tenant", "set", "header.x-a=k", plan)
         assert result.returncode == 0, result
         assert left("/table", "trial") == counted, "the table comes first"
     assert left("/table", "trial", "--tenant", "gold") == (998, 1000)
     assert left("/table", "", "--tenant", "golden") == (8, 10), "no limit has this plan, whatever the table says"
-    result = program.command("explain", path, "GET", "/table", "-H", "X-A: k", "--tenant", "9/hour", "--live")
+    result = program.command("explain", path, "GET", "/table", "-H", "X-A: k", "--tenant", "9/day", "--live")
     assert result.returncode == 1 and "a plan by its name alone" in result.stderr, result
 
 

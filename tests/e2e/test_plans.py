@@ -26,14 +26,14 @@ POLICY = """
     limits:
       per-tenant:
         key: header.x-api-key
-        rate: 10/hour
-        plans: {{free: 10/hour, gold: {{rate: 1000/hour, burst: 20}}, unlimited: none}}
+        rate: 10/day
+        plans: {{free: 10/day, gold: {{rate: 1000/day, burst: 20}}, unlimited: none}}
         plan: tenant | header.x-plan
       pair:
         key: header.x-api-key
         algorithm: sliding_window
-        rate: [100/minute, 5/hour]
-        plans: {{more: [9/hour, 100/minute]}}
+        rate: [100/minute, 5/day]
+        plans: {{more: [9/day, 100/minute]}}
         plan: tenant
     routes:
       - {{match: {{path: /pair}}, limits: [pair], respond: {{status: 204}}}}
@@ -84,7 +84,7 @@ def test_a_trusted_proxy_names_the_plan_and_what_was_used_counts_on(open_proxies
     assert proxy.status() == 429
     assert proxy.count("other", fields=gold) == 20
     answer = proxy.sluice.ask(fields=[("X-Api-Key", "third"), *gold])
-    assert "q=1000;w=3600" in answer.get("RateLimit-Policy")
+    assert "q=1000;w=86400" in answer.get("RateLimit-Policy")
     assert "r=19" in answer.get("RateLimit")
 
 
@@ -275,8 +275,8 @@ def test_a_claim_names_the_plan(start, limits):
     proxy = start(f"jwt: {{main: {{secret: {tokens.SECRET}, issuer: 'https://id.test', audience: api}}}}\n"
                   "workers: 1\n"
                   "limits:\n"
-                  "  ample: {key: client.ip, rate: 1000/hour}\n"
-                  "  a: {key: client.ip, rate: 3/hour, plans: {gold: 7/hour, all: none}, plan: jwt.plan}\n"
+                  "  ample: {key: client.ip, rate: 1000/day}\n"
+                  "  a: {key: client.ip, rate: 3/day, plans: {gold: 7/day, all: none}, plan: jwt.plan}\n"
                   f"routes: [{{limits: [{limits}], jwt: {{required: false}}, respond: {{status: 204}}}}]\n")
 
     def statuses(plan, n):
@@ -453,28 +453,28 @@ def unknown(proxy):
 def test_numbers_are_a_plan_of_one_tenant(open_proxies):
     proxy, = open_proxies(LOCAL, 1)
     assert proxy.count() == 10
-    assert proxy.set("k", "1000/hour:25")["plan"] == "1000/hour:25"
+    assert proxy.set("k", "1000/day:25")["plan"] == "1000/day:25"
     assert proxy.count() == 15, "25 at once, of which 10 are used"
     answer = proxy.sluice.ask(fields=[("X-Api-Key", "k")])
-    assert answer.status == 429 and "q=1000;w=3600" in answer.get("RateLimit-Policy")
+    assert answer.status == 429 and "q=1000;w=86400" in answer.get("RateLimit-Policy")
     assert unknown(proxy) == 0
     assert proxy.count(path="/pair") == 5 and unknown(proxy) == 6, "a limit of other periods takes its own rate"
-    until(lambda: re.search(r"plan[ =]1000/hour:25", proxy.sluice.stderr()), "the log to tell")
-    proxy.set("k", "12/hour,100/minute")
+    until(lambda: re.search(r"plan[ =]1000/day:25", proxy.sluice.stderr()), "the log to tell")
+    proxy.set("k", "12/day,100/minute")
     assert proxy.count(path="/pair") == 7
-    for numbers in ("1000/day", "0/hour", "10/hour:0", "10/hour:5:5", "1/hour,1/hour", "1/fortnight"):
+    for numbers in ("1000/hour", "0/day", "10/day:0", "10/day:5:5", "1/day,1/day", "1/fortnight"):
         detail = is_problem(proxy.admin.ask("POST", "/v1/tenants", [JSON], body(
             key="header.x-api-key=k", plan=numbers)), 400)
         assert "takes it as numbers" in detail, numbers
-    told = ctl(proxy.place, "tenant", "set", "header.x-api-key=other", "30/hour", "30d")
-    assert ": 30/hour until" in told.stdout, told
+    told = ctl(proxy.place, "tenant", "set", "header.x-api-key=other", "30/day", "30d")
+    assert ": 30/day until" in told.stdout, told
     assert proxy.count("other") == 30
-    assert ": 30/hour" in ctl(proxy.place, "tenant", "show", "header.x-api-key=other").stdout
+    assert ": 30/day" in ctl(proxy.place, "tenant", "show", "header.x-api-key=other").stdout
 
 
 def test_a_header_gives_no_numbers(open_proxies):
     proxy, = open_proxies(LOCAL, 1)
-    assert proxy.count(fields=[("X-Plan", "1000/hour:25")]) == 10 and unknown(proxy) == 11
+    assert proxy.count(fields=[("X-Plan", "1000/day:25")]) == 10 and unknown(proxy) == 11
 
 
 @pytest.mark.takes(5)
@@ -489,13 +489,13 @@ def test_numbers_hold_in_redis_and_at_their_share_without(open_proxies, start_re
         redis.call("PUBLISH", "sluice:changes", f"tenant {int(version)} header.x-api-key={key}")
 
     assert proxies[0].count() + proxies[1].count() == 10
-    write("k", "1000/hour:25")
+    write("k", "1000/day:25")
     until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 1 for proxy in proxies), "the message")
     assert proxies[0].count(most=8) + proxies[1].count() == 15
-    write("bad", "1000/day")
+    write("bad", "1000/hour")
     until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 2 for proxy in proxies), "the message")
     assert proxies[0].count("bad") == 10 and unknown(proxies[0]) == 11
-    write("away", "1000/hour:30")
+    write("away", "1000/day:30")
     until(lambda: all(proxy.admin.read("/v1/tenants")["n"] == 3 for proxy in proxies), "the message")
     until(lambda: b"\nsluice_store_instances 2\n" in proxies[0].admin.ask("GET", "/metrics").body, "both")
     redis.kill()
@@ -504,9 +504,9 @@ def test_numbers_hold_in_redis_and_at_their_share_without(open_proxies, start_re
 
 
 def test_numbers_in_a_file(open_with_file):
-    proxy = open_with_file("header.x-api-key=k 1000/hour:25\n")
+    proxy = open_with_file("header.x-api-key=k 1000/day:25\n")
     assert proxy.count() == 25
-    proxy.file.write_text("header.x-api-key=k 1000/day\n")
+    proxy.file.write_text("header.x-api-key=k 1000/hour\n")
     proxy.sluice.await_said(NOT_TAKEN)
     assert "takes it as numbers" in proxy.sluice.stderr()
 
@@ -518,8 +518,8 @@ trusted_proxies: 192.0.2.0/24
 limits:
   per-tenant:
     key: header.x-api-key
-    rate: 10/hour
-    plans: {gold: {rate: 1000/hour, burst: 20}, unlimited: none}
+    rate: 10/day
+    plans: {gold: {rate: 1000/day, burst: 20}, unlimited: none}
     plan: tenant | header.x-plan
 routes:
   - {limits: [per-tenant], respond: {status: 204}}
@@ -536,7 +536,7 @@ tests:
     steps:
       - {request: GET /, repeat: 11, expect: {allowed: 10}}
       - {request: GET /, tenant: gold, repeat: 11, expect: {allowed: 10}}
-      - {request: GET /, tenant: "1000/hour:25", repeat: 6, expect: {allowed: 5}}
+      - {request: GET /, tenant: "1000/day:25", repeat: 6, expect: {allowed: 5}}
       - {request: GET /, tenant: unlimited, repeat: 100, expect: {allowed: 100}}
       - {request: GET /, headers: {X-Plan: unlimited}, repeat: 5, expect: {allowed: 5}}
       - {request: GET /, headers: {X-Plan: unlimited}, tenant: gold, expect: denied}
@@ -544,7 +544,7 @@ tests:
 """)
     result = command("test", str(tmp_path / "good.yaml"))
     assert result.stdout.endswith("1 test, 0 failed, 135 requests\n"), result.stdout + result.stderr
-    for plan, is_good in (("gold", True), ("10/hour", True), ("golden", False), ("10/day", False), ("", False)):
+    for plan, is_good in (("gold", True), ("10/day", True), ("golden", False), ("10/hour", False), ("", False)):
         (tmp_path / "one.yaml").write_text("policy: policy.yaml\ntests:\n  - name: a\n    steps:\n"
                                            f"      - {{request: GET /, tenant: '{plan}'}}\n")
         result = command("test", str(tmp_path / "one.yaml"))
@@ -568,18 +568,18 @@ def test_explain_says_which_plan_counts_and_why(tmp_path):
     path.write_text(STORY)
     trusted = ["--from", "192.0.2.9", "-H", "X-Plan: gold"]
     told = explained(path)
-    assert "  per-tenant: 10 per 1h, token_bucket, burst 10\n" in told
+    assert "  per-tenant: 10 per 1d, token_bucket, burst 10\n" in told
     assert "    plan   none; the table of tenants is not known here: see --live and --tenant\n" in told
     assert plan_of(path) is None and plan_of(path, "-H", "X-Plan: gold") is None, "no trusted proxy"
     told = explained(path, *trusted)
-    assert "  per-tenant: 1000 per 1h, token_bucket, burst 20\n" in told
+    assert "  per-tenant: 1000 per 1d, token_bucket, burst 20\n" in told
     assert "    plan   gold, by header.x-plan; the table" in told
     assert plan_of(path, *trusted) == {"name": "gold", "by": "header.x-plan", "known": True, "unlimited": False}
-    told = explained(path, "--tenant", "500/hour:7", *trusted)
-    assert "500 per 1h, token_bucket, burst 7\n" in told
-    assert "    plan   500/hour:7, by the table of tenants\n" in told
+    told = explained(path, "--tenant", "500/day:7", *trusted)
+    assert "500 per 1d, token_bucket, burst 7\n" in told
+    assert "    plan   500/day:7, by the table of tenants\n" in told
     told = explained(path, "--tenant", "golden")
-    assert "per-tenant: 10 per 1h" in told
+    assert "per-tenant: 10 per 1d" in told
     assert "    plan   golden, by the table of tenants: unknown, so the limit's own rate counts\n" in told
     told = explained(path, "--tenant", "unlimited")
     assert "  per-tenant: does not judge it: its plan is unlimited\n" in told
@@ -620,7 +620,7 @@ def test_the_admin_api_tells_how_a_key_stands_under_a_plan(open_proxies):
     assert told("?plan=") == (None, False, 0) and told("?plan=free") == ("free", False, 0)
     told_of = is_problem(proxy.admin.ask("GET", path("per-tenant") + "?plan=golden"), 400)
     assert told_of == 'plan: limit "per-tenant" has no plan "golden": it has free, gold, unlimited'
-    for limit, plan in (("pair", "gold"), ("per-tenant", "1000/hour:25"), ("per-tenant", "gold" * 500)):
+    for limit, plan in (("pair", "gold"), ("per-tenant", "1000/day:25"), ("per-tenant", "gold" * 500)):
         assert "has no plan" in is_problem(proxy.admin.ask("GET", f"{path(limit)}?plan={plan}"), 400)
     assert proxy.count(fields=gold) == 9, "nothing was charged"
 
@@ -646,8 +646,8 @@ def test_explain_live_knows_the_tenants_of_the_proxy(open_proxies, start_redis):
 def test_explain_live_judges_by_the_plan_in_redis(start, tmp_path, start_redis):
     proxy = Proxy(start, tmp_path, 7, at(start_redis()))
     until(lambda: proxy.admin.ask("POST", "/v1/tenants", [JSON], body(
-        key="header.x-api-key=k", plan="1000/hour:25")).status == 200, "Redis")
+        key="header.x-api-key=k", plan="1000/day:25")).status == 200, "Redis")
     assert proxy.count("k", most=5) == 5
     told = live(proxy)
-    assert "    plan   1000/hour:25, by the table of tenants\n" in told and "20 of 25 left: allows it" in told
+    assert "    plan   1000/day:25, by the table of tenants\n" in told and "20 of 25 left: allows it" in told
     assert proxy.count("k", most=60) == 20 and "DENIES it" in live(proxy, status=3)
