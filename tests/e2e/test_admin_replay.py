@@ -19,6 +19,7 @@ MAKE_LOG = pathlib.Path(__file__).parents[1] / "support" / "make_log"
 BYTES = ("Content-Type", "application/octet-stream")
 BYTES_MAX = 64 * 1024 * 1024
 HEALTH_S = 0.05
+N_LINES = 50000  # of a log that the child is at for a while: with AddressSanitizer, on a busy machine, for many seconds
 
 POLICY = """
 workers: 1
@@ -194,7 +195,7 @@ def test_a_client_that_leaves_takes_its_child_with_it(proxy, admin, log):
 
 
 def test_a_client_that_leaves_after_its_log_does_so_too(proxy, admin, tmp_path):
-    long = make_log(tmp_path, 200000)
+    long = make_log(tmp_path, N_LINES)
     client = begin(admin, long.stat().st_size)
     client.send(long.read_bytes())
     client.close()
@@ -262,8 +263,8 @@ def test_it_is_audited(start, tmp_path, log):
 
 
 def test_health_is_answered_meanwhile(proxy, admin, tmp_path):
-    """200,000 lines; the same numbers as those of the command, and a probe of health every few ms."""
-    long = make_log(tmp_path, 200000)
+    """Of a long log; the same numbers as those of the command, and a probe of health every few ms."""
+    long = make_log(tmp_path, N_LINES)
     path = target(set="per-client.rate=30/minute")
     expected = of_command(proxy.folder / "policy.yaml", long)
 
