@@ -73,15 +73,15 @@ struct stream {
     void *owner;
     struct event_room read_event; /* of on_ended while the end is watched */
     struct event_room write_event;
-    bool reading;      /* read_event is armed for on_readable */
-    bool watches_end;  /* it is armed for on_ended */
-    bool connecting;   /* waits for writability, the end of connect() */
-    bool is_broken;    /* kept bytes could not be written and are lost */
-    bool is_unwatched; /* no memory to watch the socket: reads return STREAM_BROKEN */
-    bool awaits_room;  /* no bytes are kept, but on_drained must be called */
-    bool is_reset;     /* stream_reset_on_close() was called */
-    struct iovec
-        kept[STREAM_SLICES_MAX]; /* bytes that the kernel did not take yet; memory is the owner's */
+    bool reading;                /* read_event is armed for on_readable */
+    bool watches_end;            /* it is armed for on_ended */
+    bool connecting;             /* waits for writability, the end of connect() */
+    bool is_broken;              /* kept bytes could not be written and are lost */
+    bool is_unwatched;           /* no memory to watch the socket: reads return STREAM_BROKEN */
+    bool awaits_room;            /* no bytes are kept, but on_drained must be called */
+    bool is_reset;               /* stream_reset_on_close() was called */
+    struct connect_retry *retry; /* the server's queue is full; NULL: not */
+    struct iovec kept[STREAM_SLICES_MAX]; /* bytes not taken yet; memory is the owner's */
     int n_kept;
     struct list posted;         /* node in an outbox; empty: in none */
     bool is_offered;            /* the outbox has offered the kept bytes */

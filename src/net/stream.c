@@ -231,6 +231,65 @@ enum status stream_open(struct stream *stream, struct loop *loop, int fd,
     return check_watched(stream);
 }
 
+/* --- connecting --- */
+
+enum {
+    RETRY_FIRST_US = 5 * 1000,
+    RETRY_LONGEST_US = 100 * 1000,
+};
+
+/* A unix socket whose queue of connections is full does not answer later, as TCP does: the kernel
+ * refuses to wait, and connect() has to be called again. */
+struct connect_retry {
+    struct sockaddr_storage sockaddr;
+    size_t sockaddr_bytes;
+    struct timer timer;
+    uint64_t delay_us;
+    int error; /* of the last call */
+};
+
+static void forget_retry(struct stream *stream)
+{
+    if (stream->retry != NULL) {
+        timer_close(&stream->retry->timer);
+        free(stream->retry);
+        stream->retry = NULL;
+    }
+}
+
+static void on_retry(void *context)
+{
+    struct stream *stream = context;
+    struct connect_retry *retry = stream->retry;
+    const struct sockaddr *sockaddr = (const struct sockaddr *)&retry->sockaddr;
+    retry->error = connect(stream->fd, sockaddr, (socklen_t)retry->sockaddr_bytes) == 0 ? 0 : errno;
+    if (retry->error == EAGAIN) {
+        const uint64_t longer_us = 2 * retry->delay_us;
+        retry->delay_us = longer_us < RETRY_LONGEST_US ? longer_us : RETRY_LONGEST_US;
+        timer_arm(&retry->timer, retry->delay_us);
+    } else {
+        stream->handler->on_drained(stream->owner);
+    }
+}
+
+/* False: no memory. */
+static bool begin_retries(struct stream *stream, struct loop *loop, const struct sockaddr *sockaddr,
+                          size_t sockaddr_bytes)
+{
+    struct connect_retry *retry = calloc(1, sizeof(*retry));
+    assert(sockaddr_bytes <= sizeof(retry->sockaddr));
+    if (retry == NULL) {
+        return false;
+    }
+    memcpy(&retry->sockaddr, sockaddr, sockaddr_bytes);
+    retry->sockaddr_bytes = sockaddr_bytes;
+    retry->delay_us = RETRY_FIRST_US;
+    timer_init(&retry->timer, loop, on_retry, stream);
+    timer_arm(&retry->timer, retry->delay_us);
+    stream->retry = retry;
+    return true;
+}
+
 /* What a connect that failed with @error says: what is lacking here says nothing of the peer. */
 static enum status status_of_connect(int error)
 {
@@ -264,6 +323,10 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
     make_events(stream, loop);
     if (connect(stream->fd, sockaddr, (socklen_t)sockaddr_bytes) != 0 && errno != EINPROGRESS) {
         const int error = errno;
+        if (error == EAGAIN && sockaddr->sa_family == AF_UNIX &&
+            begin_retries(stream, loop, sockaddr, sockaddr_bytes)) {
+            return STATUS_OK;
+        }
         stream_close(stream);
         errno = error;
         return status_of_connect(error);
@@ -278,8 +341,15 @@ enum status stream_connect_status(struct stream *stream)
     socklen_t bytes = sizeof(error);
     assert(stream->connecting);
 
-    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0) {
-        errno = error != 0 ? error : errno;
+    if (stream->retry != NULL) {
+        error = stream->retry->error;
+        forget_retry(stream);
+    }
+    if (error == 0 && getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        errno = error;
         return STATUS_UNREACHABLE;
     }
     stream->connecting = false;
@@ -299,6 +369,7 @@ static void drop_events(struct stream *stream)
 {
     event_del(event_in(&stream->read_event));
     event_del(event_in(&stream->write_event));
+    forget_retry(stream);
     forget_kept(stream);
     stream->reading = false;
     stream->watches_end = false;

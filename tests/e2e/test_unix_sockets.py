@@ -8,6 +8,7 @@ import pytest
 
 from harness import program
 from harness.client import Client
+from harness.message import request
 from harness.upstream import Upstream
 from harness.wait import until
 
@@ -191,16 +192,39 @@ def test_one_that_is_away_is_502_and_another_takes_its_place(start, start_upstre
         late.stop()
 
 
-def test_one_whose_queue_is_full_is_not_waited_for(start, path):
-    with socket.socket(socket.AF_UNIX) as listener:
+@pytest.fixture(name="full")
+def a_listener_whose_queue_is_full(path):
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as waiting:
         listener.bind(path)
         listener.listen(0)
-        waiting = []
-        for _ in range(8):
-            waiting.append(socket.socket(socket.AF_UNIX))
-            waiting[-1].setblocking(False)
-            waiting[-1].connect_ex(path)
-        proxy = start(f'upstream: "unix:{path}"\n')
-        assert proxy.ask().status == 502
-        for sock in waiting:
-            sock.close()
+        waiting.connect(path)
+        yield listener
+
+
+def test_one_whose_queue_is_full_is_waited_for(start, full, path):
+    """As with TCP, where the kernel tries again: a burst of requests is no failure of the server."""
+    proxy = start(f"""
+        workers: 1
+        upstreams: {{app: {{servers: "unix:{path}", eject: {{failures: 2, for: 1m}}, timeout: {{connect: 20s}}}}}}
+        routes: [{{match: {{path: /up}}, respond: {{status: 204}}}}, {{upstream: app}}]
+    """)
+    clients = [proxy.connect() for _ in range(12)]
+    for client in clients:
+        client.send(request("GET", "/"))
+    with proxy.connect() as other:  # by then the worker has them
+        assert other.ask(path="/up").status == 204
+    full.settimeout(20)
+    full.accept()[0].close()  # that which was there before
+    for _ in clients:
+        with full.accept()[0] as peer:
+            assert peer.recv(65536).startswith(b"GET / ")
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    assert [client.read().status for client in clients] == [200] * 12
+
+
+def test_one_whose_queue_stays_full_times_out(start, full, path):
+    proxy = start(f"""
+        upstreams: {{app: {{servers: "unix:{path}", timeout: {{connect: 100ms}}}}}}
+        routes: [{{upstream: app}}]
+    """)
+    assert proxy.ask().status == 504

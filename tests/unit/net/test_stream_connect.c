@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -125,6 +126,63 @@ START_TEST(a_refused_connection_is_unreachable)
 }
 END_TEST
 
+/* --- unix sockets --- */
+
+static int queued; /* a connection that fills the queue of the listening one */
+
+static int listen_with_full_queue(struct sockaddr_un *address)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    socklen_t bytes = sizeof(*address);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, sizeof(sa_family_t)), 0);
+    ck_assert_int_eq(listen(fd, 0), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)address, &bytes), 0);
+    queued = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(queued, (struct sockaddr *)address, bytes), 0);
+    ck_assert_int_eq(
+        stream_connect(&stream, loop, (const struct sockaddr *)address, bytes, &HANDLER, &stream),
+        STATUS_OK);
+    return fd;
+}
+
+START_TEST(a_full_queue_of_a_unix_socket_is_waited_for)
+{
+    struct sockaddr_un address;
+    const int listening = listen_with_full_queue(&address);
+    iterations_for(loop, 20000);
+    ck_assert_uint_eq(n_drained, 0);
+    close(accept(listening, NULL, NULL));
+    iterations_until_count(loop, &n_drained, 1);
+    ck_assert_int_eq(stream_connect_status(&stream), STATUS_OK);
+    const int accepted = accept(listening, NULL, NULL);
+    ck_assert_int_eq(write(accepted, "x", 1), 1);
+    iterations_until_count(loop, &n_readable, 1);
+    ck_assert_uint_eq(n_drained, 1);
+    close(accepted);
+    close(queued);
+    close(listening);
+}
+END_TEST
+
+START_TEST(who_no_longer_listens_is_unreachable_and_a_stream_that_waits_may_be_closed)
+{
+    struct sockaddr_un address;
+    close(listen_with_full_queue(&address));
+    iterations_until_count(loop, &n_drained, 1);
+    ck_assert_int_eq(stream_connect_status(&stream), STATUS_UNREACHABLE);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    stream_close(&stream);
+    close(queued);
+    const int listening = listen_with_full_queue(&address);
+    stream_close(&stream);
+    iterations_for(loop, 20000);
+    ck_assert_uint_eq(n_drained, 1);
+    close(queued);
+    close(listening);
+}
+END_TEST
+
 START_TEST(closing_while_connecting_tells_nobody)
 {
     struct sockaddr_in address;
@@ -165,6 +223,9 @@ int main(void)
     tcase_add_test(connecting, an_accepted_connection_is_told_once_and_then_read);
     tcase_add_test(connecting, a_connection_that_is_to_be_reset_ends_in_an_error_for_its_peer);
     tcase_add_test(connecting, a_refused_connection_is_unreachable);
+    tcase_add_test(connecting, a_full_queue_of_a_unix_socket_is_waited_for);
+    tcase_add_test(connecting,
+                   who_no_longer_listens_is_unreachable_and_a_stream_that_waits_may_be_closed);
     tcase_add_test(connecting, closing_while_connecting_tells_nobody);
     tcase_add_test(connecting, little_is_kept_for_a_peer_that_does_not_read);
     suite_add_tcase(suite, connecting);
