@@ -1,6 +1,8 @@
 #include "proxy/core/body_buffer.h"
 
 #include <assert.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/counter.h"
@@ -72,37 +74,104 @@ static void discount(struct body_buffer *buffer)
 
 /* --- buffers that wait for a block --- */
 
+static int compare(const void *one, const void *other)
+{
+    return memcmp(one, other, sizeof(struct address));
+}
+
+/* NULL: none of its buffers waits. */
+static struct waiting_client *find_client(const struct body_buffers *buffers,
+                                          const struct address *client)
+{
+    struct waiting_client **found = tfind(client, &buffers->by_address, compare);
+    return found != NULL ? *found : NULL;
+}
+
+/* Where @buffer is to wait. */
+static struct waiting_client *join_client(struct body_buffer *buffer)
+{
+    struct body_buffers *buffers = buffer->buffers;
+    struct waiting_client *found = find_client(buffers, &buffer->client);
+    if (found != NULL) {
+        return found;
+    }
+    struct waiting_client *client = malloc(sizeof(*client));
+    if (client == NULL) {
+        return &buffers->unnamed;
+    }
+    *client = (struct waiting_client){.client = buffer->client};
+    list_init(&client->node);
+    list_init(&client->buffers);
+    if (tsearch(client, &buffers->by_address, compare) == NULL) {
+        free(client);
+        return &buffers->unnamed;
+    }
+    return client;
+}
+
 static void wait_for_block(struct body_buffer *buffer)
 {
     struct body_buffers *buffers = buffer->buffers;
+    struct waiting_client *client = join_client(buffer);
     if (list_is_empty(&buffers->waiting)) {
         timer_arm(&buffers->retry_timer, BODY_BUFFER_RETRY_US);
     }
     buffers->is_full = buffer->lack == BODY_BUFFER_FULL;
-    list_push_back(&buffers->waiting, &buffer->node);
+    if (list_is_empty(&client->node)) {
+        list_push_back(&buffers->waiting, &client->node);
+    }
+    list_push_back(&client->buffers, &buffer->node);
+    buffer->waits_with = client;
+}
+
+static void stop_waiting(struct body_buffer *buffer)
+{
+    struct body_buffers *buffers = buffer->buffers;
+    struct waiting_client *client = buffer->waits_with;
+    buffer->waits_with = NULL;
+    list_remove(&buffer->node);
+    if (client == NULL || !list_is_empty(&client->buffers)) {
+        return;
+    }
+    list_remove(&client->node);
+    if (client != &buffers->unnamed) {
+        (void)tdelete(client, &buffers->by_address, compare);
+        free(client);
+    }
 }
 
 static bool take_block(struct body_buffer *buffer, unsigned n_max);
 
-/* Give blocks to those that wait, in their order, until there is none. A client that has its share
- * does not delay others. */
+/* Give blocks to those that wait, one to each client in turn, until there is none. A client that
+ * has its share does not delay others. */
 static void on_retry(void *context)
 {
     struct body_buffers *buffers = context;
     struct list served;
-    struct list *node = buffers->waiting.next;
+    struct list sated; /* clients with their share */
     list_init(&served);
+    list_init(&sated);
     buffers->is_full = false;
-    while (node != &buffers->waiting) {
-        struct body_buffer *buffer = CONTAINER_OF(node, struct body_buffer, node);
-        node = node->next;
+    while (!list_is_empty(&buffers->waiting) && !buffers->is_full) {
+        struct waiting_client *client =
+            CONTAINER_OF(buffers->waiting.next, struct waiting_client, node);
+        struct body_buffer *buffer = CONTAINER_OF(client->buffers.next, struct body_buffer, node);
         if (take_block(buffer, blocks_max(buffer))) {
-            list_remove(&buffer->node);
+            list_remove(&client->node);
+            list_push_back(&buffers->waiting, &client->node);
+            stop_waiting(buffer);
             list_push_back(&served, &buffer->node);
-        } else if (buffer->lack == BODY_BUFFER_FULL) {
+        } else if (buffer->lack == BODY_BUFFER_SHARE) {
+            list_remove(&client->node);
+            list_push_back(&sated, &client->node);
+        } else {
             buffers->is_full = true;
-            break;
         }
+    }
+    while (!list_is_empty(&sated)) {
+        struct list *node = sated.next;
+        list_remove(node);
+        list_push_back(&buffers->waiting, node);
     }
     while (!list_is_empty(&served)) { /* on_room() may end any of them */
         struct body_buffer *buffer = CONTAINER_OF(served.next, struct body_buffer, node);
@@ -121,6 +190,8 @@ void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget,
     buffers->buffered_bytes = buffered_bytes;
     pool_init(&buffers->blocks, sizeof(struct body_block), BODY_BLOCKS_KEPT);
     list_init(&buffers->waiting);
+    list_init(&buffers->unnamed.node);
+    list_init(&buffers->unnamed.buffers);
     timer_init(&buffers->retry_timer, loop, on_retry, buffers);
 }
 
@@ -174,12 +245,13 @@ void body_buffer_open(struct body_buffer *buffer)
 {
     list_init(&buffer->blocks);
     list_init(&buffer->node);
+    buffer->waits_with = NULL;
     body_buffer_rewind(buffer);
 }
 
 void body_buffer_close(struct body_buffer *buffer)
 {
-    list_remove(&buffer->node);
+    stop_waiting(buffer);
     while (!list_is_empty(&buffer->blocks)) {
         return_block(buffer, first_block(buffer));
     }
@@ -190,17 +262,11 @@ void body_buffer_close(struct body_buffer *buffer)
 static bool is_behind_others(struct body_buffer *buffer)
 {
     const struct body_buffers *buffers = buffer->buffers;
-    struct list *node = buffers->waiting.next;
     buffer->lack = buffers->is_full ? BODY_BUFFER_FULL : BODY_BUFFER_SHARE;
     if (buffers->is_full || buffer->client.family == ADDRESS_NONE) {
-        return buffers->is_full && node != &buffers->waiting;
+        return buffers->is_full && !list_is_empty(&buffers->waiting);
     }
-    while (
-        node != &buffers->waiting &&
-        !address_equals(&CONTAINER_OF(node, struct body_buffer, node)->client, &buffer->client)) {
-        node = node->next;
-    }
-    return node != &buffers->waiting;
+    return find_client(buffers, &buffer->client) != NULL;
 }
 
 static bool has_room_in_block(const struct body_buffer *buffer)

@@ -4,7 +4,8 @@
  * max.buffered, and those of one client at most an eighth of that; a block counts as a whole. A
  * buffer takes a block when bytes may come, and returns it when they have been passed on. One that
  * gets no block waits in its worker, which tries again every BODY_BUFFER_RETRY_US: the block may
- * be returned by another worker. */
+ * be returned by another worker. Clients whose buffers wait are served in turn, a block each; how
+ * many wait with one of them costs the others nothing. */
 
 #ifndef SLUICE_PROXY_CORE_BODY_BUFFER_H
 #define SLUICE_PROXY_CORE_BODY_BUFFER_H
@@ -30,12 +31,21 @@ struct body_budget {
     struct client_counts clients; /* blocks of each client */
 };
 
+/* A client with buffers that wait in this worker. */
+struct waiting_client {
+    struct address client; /* first: the key in the tree */
+    struct list node;      /* in body_buffers.waiting */
+    struct list buffers;   /* struct body_buffer, the oldest first */
+};
+
 /* The buffers of one worker. */
 struct body_buffers {
     struct body_budget *budget;
     struct counter *buffered_bytes; /* gauge: of the blocks in use */
     struct pool blocks;             /* struct body_block */
-    struct list waiting;            /* struct body_buffer, for a block; the oldest first */
+    struct list waiting;            /* struct waiting_client, for a block: whose turn it is first */
+    void *by_address;               /* the same, see tsearch(3); NULL: none */
+    struct waiting_client unnamed;  /* for those that memory lacks for: any client's */
     bool is_full; /* one of them lacks BODY_BUFFER_FULL, or has since the last try */
     struct timer retry_timer;
 };
@@ -49,13 +59,14 @@ enum body_buffer_lack {
 
 struct body_buffer {
     struct body_buffers *buffers;
-    struct address client;      /* masked; ADDRESS_NONE: maybe many, their share is not limited */
-    uint64_t max_bytes;         /* of all buffers: max.buffered */
-    uint64_t room_bytes;        /* that may still be added */
-    struct list blocks;         /* struct body_block, the earliest bytes first */
-    struct list *passed;        /* the node of the last one that was passed on, or &blocks */
-    struct list node;           /* in body_buffers.waiting */
-    enum body_buffer_lack lack; /* while it waits */
+    struct address client; /* masked; ADDRESS_NONE: maybe many, their share is not limited */
+    uint64_t max_bytes;    /* of all buffers: max.buffered */
+    uint64_t room_bytes;   /* that may still be added */
+    struct list blocks;    /* struct body_block, the earliest bytes first */
+    struct list *passed;   /* the node of the last one that was passed on, or &blocks */
+    struct waiting_client *waits_with;           /* NULL: it does not wait for a block */
+    struct list node;                            /* in waits_with, or served and to be told */
+    enum body_buffer_lack lack;                  /* while it waits */
     void (*on_room)(struct body_buffer *buffer); /* it no longer waits: ask for room again */
 };
 

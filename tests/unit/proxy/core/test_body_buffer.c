@@ -200,6 +200,34 @@ START_TEST(all_buffers_together_have_no_more_and_the_oldest_waits_least)
 }
 END_TEST
 
+START_TEST(clients_that_wait_are_served_in_turn)
+{
+    for (unsigned i = 0; i < N_BLOCKS - 5; i++) {
+        fill(open_buffer(i, NULL, MAX), 1);
+    }
+    struct body_buffer *full = open_buffer(N_BLOCKS - 5, NULL, MAX);
+    struct body_buffer *many[3];
+    fill(full, 5);
+    for (unsigned i = 0; i < 3; i++) {
+        many[i] = open_buffer(N_BLOCKS - 4 + i, "192.0.2.1", MAX);
+        ck_assert_uint_eq(body_buffer_room(many[i]), 0);
+    }
+    struct body_buffer *other = open_buffer(N_BLOCKS - 1, "192.0.2.2", MAX);
+    ck_assert_uint_eq(body_buffer_room(other), 0);
+    body_buffer_pass_all(full);
+    body_buffer_drop_passed(full);
+    iterations_until_count(env.loop, &n_served, 3);
+    ck_assert_ptr_eq(served[0], many[0]);
+    ck_assert_ptr_eq(served[1], other);
+    ck_assert_ptr_eq(served[2], many[1]);
+    ck_assert(body_buffer_is_waiting(many[2]));
+    body_buffer_close(other);
+    for (unsigned i = 0; i < N_BLOCKS - 1; i++) {
+        body_buffer_close(&buffers[i]);
+    }
+}
+END_TEST
+
 START_TEST(bytes_that_were_passed_on_can_be_passed_on_again)
 {
     struct body_buffer *buffer = open_buffer(0, NULL, MAX);
@@ -277,6 +305,7 @@ int main(void)
     tcase_add_test(tests, clients_leave_blocks_to_others_when_few_are_free);
     tcase_add_test(tests, a_share_goes_to_the_oldest_buffer_of_its_client);
     tcase_add_test(tests, all_buffers_together_have_no_more_and_the_oldest_waits_least);
+    tcase_add_test(tests, clients_that_wait_are_served_in_turn);
     tcase_add_test(tests, bytes_that_were_passed_on_can_be_passed_on_again);
     tcase_add_test(tests, spare_blocks_are_half_of_all_and_none_is_waited_for);
     tcase_add_test(tests, spare_blocks_of_a_client_are_half_of_its_share_and_others_go_first);
