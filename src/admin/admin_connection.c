@@ -107,6 +107,10 @@ static void on_resume(struct admin_request *request)
 static void begin_request(struct admin_connection *connection)
 {
     struct admin *admin = connection->admin_listener->admin;
+    if (admin->tls != NULL) {
+        const struct stream *stream = &connection->stream;
+        tls_note_request(admin->tls, tls_is_used(stream) ? stream : NULL);
+    }
     connection->method_bytes = 0;
     connection->target_bytes = 0;
     connection->body_bytes = 0;

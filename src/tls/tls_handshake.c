@@ -23,6 +23,7 @@ enum {
     SESSIONS_KEPT = 256,
     SEALED_BLOCKS_KEPT = 16,
     ALERT_BYTES = 7,
+    PAUSE_US = 1000, /* the shortest: a timer knows no shorter ones */
 };
 
 const char *tls_failure_label(enum tls_failure failure)
@@ -177,25 +178,49 @@ static void queue(struct tls_session *session, enum tls_turn turn)
     struct tls_worker *worker = session->worker;
     if (list_is_empty(&session->queued)) {
         session->phase = SESSION_QUEUED;
+        session->came_last = session->came_last || turn == TLS_TURN_LAST;
         list_push_back(turn == TLS_TURN_LAST ? &worker->queued_last : &worker->queued,
                        &session->queued);
         loop_at_iteration_end(worker->loop, &worker->handshakes);
     }
 }
 
-/* The session whose turn it is; NULL: none is queued. */
-static struct tls_session *take_queued(struct tls_worker *worker)
+static bool has_queued_last(const struct tls_worker *worker)
+{
+    return !list_is_empty(&worker->queued_last) && !worker->is_paused;
+}
+
+/* The list whose first session has its turn; NULL: none has. */
+static struct list *choose_queue(struct tls_worker *worker)
 {
     const bool is_for_last = ++worker->n_turns % TLS_LAST_TURNS == 0;
-    struct list *first = is_for_last ? &worker->queued_last : &worker->queued;
-    struct list *second = is_for_last ? &worker->queued : &worker->queued_last;
-    struct list *from = list_is_empty(first) ? second : first;
-    if (list_is_empty(from)) {
-        return NULL;
+    if (has_queued_last(worker) && (is_for_last || list_is_empty(&worker->queued))) {
+        return &worker->queued_last;
     }
-    struct tls_session *session = CONTAINER_OF(from->next, struct tls_session, queued);
-    list_remove(&session->queued);
-    return session;
+    return list_is_empty(&worker->queued) ? NULL : &worker->queued;
+}
+
+/* A step of queued_last took @took_us. */
+static void rest(struct tls_worker *worker, uint64_t took_us)
+{
+    if (worker->n_requests == worker->n_requests_seen) {
+        worker->owed_us = 0;
+        return;
+    }
+    worker->owed_us += TLS_LAST_REST * took_us;
+    if (worker->owed_us >= PAUSE_US) {
+        timer_arm(&worker->pause, worker->owed_us);
+        worker->is_paused = true;
+        worker->owed_us = 0;
+        worker->n_requests_seen = worker->n_requests;
+    }
+}
+
+static void on_pause_end(void *context)
+{
+    struct tls_worker *worker = context;
+    worker->is_paused = false;
+    loop_at_iteration_end(worker->loop, &worker->handshakes);
 }
 
 /* What the client has sent behind its last message is read at once: the iteration of the loop that
@@ -214,17 +239,25 @@ static void on_turn(struct loop_task *task)
 {
     struct tls_worker *worker = CONTAINER_OF(task, struct tls_worker, handshakes);
     const uint64_t start_us = clock_monotonic_us();
-    for (unsigned i = 0; i < TLS_HANDSHAKES_PER_ITERATION &&
-                         (i == 0 || clock_monotonic_us() - start_us < TLS_HANDSHAKES_US);
+    uint64_t now_us = start_us;
+    for (unsigned i = 0;
+         i < TLS_HANDSHAKES_PER_ITERATION && (i == 0 || now_us - start_us < TLS_HANDSHAKES_US);
          i++) {
-        struct tls_session *session = take_queued(worker);
-        if (session == NULL) {
+        struct list *from = choose_queue(worker);
+        if (from == NULL) {
             break;
         }
+        struct tls_session *session = CONTAINER_OF(from->next, struct tls_session, queued);
+        const uint64_t step_from_us = now_us;
+        list_remove(&session->queued);
         step(session);
+        now_us = clock_monotonic_us();
+        if (from == &worker->queued_last) {
+            rest(worker, now_us - step_from_us);
+        }
     }
     read_behind_handshakes(worker);
-    if (!list_is_empty(&worker->queued) || !list_is_empty(&worker->queued_last)) {
+    if (!list_is_empty(&worker->queued) || has_queued_last(worker)) {
         loop_at_iteration_end(worker->loop, task);
     }
 }
@@ -372,6 +405,7 @@ enum status tls_worker_new(struct loop *loop, struct tls_worker **worker)
     made->loop = loop;
     list_init(&made->queued);
     list_init(&made->queued_last);
+    timer_init(&made->pause, loop, on_pause_end, made);
     list_init(&made->readable);
     list_init(&made->held);
     loop_task_init(&made->send_held, tls_session_on_send_held);
@@ -395,6 +429,7 @@ void tls_worker_free(struct tls_worker *worker)
     }
     assert(list_is_empty(&worker->queued) && list_is_empty(&worker->queued_last) &&
            list_is_empty(&worker->held));
+    timer_close(&worker->pause);
     loop_task_cancel(&worker->handshakes);
     loop_task_cancel(&worker->send_held);
     pool_close(&worker->sessions);

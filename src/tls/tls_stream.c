@@ -659,6 +659,16 @@ bool tls_is_queued(const struct stream *stream)
     return session_of(stream)->phase == SESSION_QUEUED;
 }
 
+void tls_note_request(struct tls_worker *worker, const struct stream *tls)
+{
+    struct tls_session *session = tls != NULL ? session_of(tls) : NULL;
+    if (session == NULL || !session->came_last) {
+        worker->n_requests++;
+    } else {
+        session->came_last = false;
+    }
+}
+
 bool tls_is_resumed(const struct stream *stream)
 {
     return SSL_session_reused(tls_ssl_of(stream)) == 1;

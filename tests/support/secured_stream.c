@@ -26,7 +26,7 @@ unsigned n_readable;
 unsigned n_drained;
 unsigned n_done;
 unsigned n_hellos;
-bool takes_hello;
+enum tls_turn turn;
 struct tls_outcome outcome;
 
 void on_readable(void *owner)
@@ -50,7 +50,7 @@ static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
     ck_assert_ptr_nonnull(hello);
     ck_assert_ptr_nonnull(entry);
     n_hellos++;
-    return takes_hello ? TLS_TURN_NEXT : TLS_TURN_NEVER;
+    return turn;
 }
 
 static void on_done(void *owner, const struct tls_outcome *done)
@@ -60,7 +60,7 @@ static void on_done(void *owner, const struct tls_outcome *done)
     n_done++;
 }
 
-static const struct tls_handler TLS_HANDLER = {.on_hello = on_hello, .on_done = on_done};
+const struct tls_handler TLS_HANDLER = {.on_hello = on_hello, .on_done = on_done};
 
 /* --- certificates --- */
 
@@ -161,7 +161,7 @@ void set_up(void)
     n_readable = 0;
     n_drained = 0;
     n_hellos = 0;
-    takes_hello = true;
+    turn = TLS_TURN_NEXT;
     open_stream();
     new_client("one.test");
 }

@@ -30,8 +30,9 @@ extern unsigned n_readable;
 extern unsigned n_drained;
 extern unsigned n_done;
 extern unsigned n_hellos;
-extern bool takes_hello; /* what on_hello answers */
+extern enum tls_turn turn; /* what on_hello answers */
 extern struct tls_outcome outcome;
+extern const struct tls_handler TLS_HANDLER;
 /* Those of HANDLER: a test may call them from its own. */
 void on_readable(void *owner);
 void on_drained(void *owner);

@@ -365,6 +365,9 @@ static bool begin(struct downstream *downstream, uint64_t now_us)
         eviction_note_spoken(&downstream->connection.clients->connection_limits->eviction,
                              &downstream->connection.candidate);
     }
+    if (downstream->connection.env->tls != NULL) {
+        tls_note_request(downstream->connection.env->tls, downstream->client.tls);
+    }
     downstream->phase = DOWNSTREAM_BUSY;
     eviction_publish(&downstream->connection.candidate, downstream->busy_from_us);
     downstream->exchange =

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "support/counted_calls.h"
 #include "support/iterations.h"
 #include "support/secured_stream.h"
@@ -192,7 +193,7 @@ END_TEST
 
 START_TEST(the_owner_may_refuse_before_any_cryptography)
 {
-    takes_hello = false;
+    turn = TLS_TURN_NEVER;
     shake_hands();
     ck_assert_int_eq(outcome.failure, TLS_FAILURE_REFUSED);
     ck_assert_uint_eq(n_hellos, 1);
@@ -314,6 +315,113 @@ START_TEST(shared_secrets_resume_tls_1_3_alone)
 }
 END_TEST
 
+/* --- handshakes that come last --- */
+
+enum { LAST_STREAMS = 8 };
+
+struct last_stream {
+    struct stream stream;
+    int peer;
+};
+
+static unsigned n_answered(const struct last_stream *lasts)
+{
+    unsigned n = 0;
+    char byte;
+    for (unsigned i = 0; i < LAST_STREAMS; i++) {
+        n += recv(lasts[i].peer, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    }
+    return n;
+}
+
+/* The first message of a client, whose exchange of keys takes long. */
+static size_t write_hello(char *bytes, size_t capacity)
+{
+    char *data;
+    BIO *out = BIO_new(BIO_s_mem());
+    SSL *ssl = SSL_new(client_context);
+    SSL_set0_wbio(ssl, out);
+    SSL_set_connect_state(ssl);
+    ck_assert_int_eq(SSL_set1_groups_list(ssl, "P-384"), 1);
+    ck_assert_int_eq(SSL_do_handshake(ssl), -1);
+    const size_t len = (size_t)BIO_get_mem_data(out, &data);
+    ck_assert_uint_le(len, capacity);
+    memcpy(bytes, data, len);
+    SSL_free(ssl);
+    return len;
+}
+
+struct last_run {
+    unsigned n_iterations;
+    uint64_t took_us;
+    uint64_t busy_us; /* of those iterations in which answers came */
+};
+
+/* Clients that come last, until all have the server's first messages. @requests_on: in each
+ * iteration a request comes on this stream. */
+static struct last_run run_lasts(const struct stream *requests_on)
+{
+    static struct last_stream lasts[LAST_STREAMS];
+    char hello[2048];
+    const size_t len = write_hello(hello, sizeof(hello));
+    turn = TLS_TURN_LAST;
+    for (unsigned i = 0; i < LAST_STREAMS; i++) {
+        int fds[2];
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        lasts[i].peer = fds[1];
+        ck_assert_int_eq(stream_open(&lasts[i].stream, loop, fds[0], stream.handler, &n_readable),
+                         STATUS_OK);
+        ck_assert_int_eq(
+            tls_accept(worker, &lasts[i].stream, server, span_of(NULL, 0), &TLS_HANDLER),
+            STATUS_OK);
+        ck_assert_int_eq(write(lasts[i].peer, hello, len), (ssize_t)len);
+    }
+    struct last_run run = {.n_iterations = 0};
+    const uint64_t start_us = clock_monotonic_us();
+    unsigned n = 0;
+    while (n < LAST_STREAMS) {
+        if (requests_on != NULL) {
+            tls_note_request(worker, requests_on);
+        }
+        const uint64_t from_us = clock_monotonic_us();
+        iterations_once(loop);
+        const uint64_t now_us = clock_monotonic_us();
+        run.busy_us += n_answered(lasts) > n ? now_us - from_us : 0;
+        run.took_us = now_us - start_us;
+        run.n_iterations++;
+        n = n_answered(lasts);
+        ck_assert_uint_lt(run.took_us, 10000000);
+    }
+    for (unsigned i = 0; i < LAST_STREAMS; i++) {
+        stream_close(&lasts[i].stream);
+        close(lasts[i].peer);
+    }
+    return run;
+}
+
+START_TEST(handshakes_that_come_last_rest_while_requests_come)
+{
+    secure();
+    struct last_run run = run_lasts(NULL);
+    ck_assert_uint_le(run.n_iterations, LAST_STREAMS + 1);
+    run = run_lasts(&stream);
+    ck_assert_uint_ge(run.took_us, 2 * run.busy_us);
+}
+END_TEST
+
+/* A client that opens a connection for each request is kept from nothing by itself. */
+START_TEST(the_first_request_behind_such_a_handshake_does_not_count)
+{
+    turn = TLS_TURN_LAST;
+    secure();
+    tls_note_request(worker, &stream);
+    struct last_run run = run_lasts(NULL);
+    ck_assert_uint_le(run.n_iterations, LAST_STREAMS + 1);
+    run = run_lasts(&stream);
+    ck_assert_uint_ge(run.took_us, 2 * run.busy_us);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tls_handshake");
@@ -334,6 +442,8 @@ int main(void)
     tcase_add_test(handshakes, a_stream_may_be_closed_in_mid_handshake);
     tcase_add_test(handshakes, sessions_are_resumed_by_tickets_for_the_same_entry_alone);
     tcase_add_test(handshakes, shared_secrets_resume_tls_1_3_alone);
+    tcase_add_test(handshakes, handshakes_that_come_last_rest_while_requests_come);
+    tcase_add_test(handshakes, the_first_request_behind_such_a_handshake_does_not_count);
     suite_add_tcase(suite, handshakes);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
