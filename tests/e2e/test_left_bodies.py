@@ -33,7 +33,7 @@ def test_a_server_learns_that_a_client_has_left_whose_body_had_to_wait(start, st
     sending.join()
     until(lambda: bodies == [bytes(length)], "the body at the server")
     client.reset()
-    soon(lambda: not upstream.open_peers(), "the end of the connection", within=1)
+    soon(lambda: not upstream.open_peers(), "the end of the connection", within=10)
 
 
 @pytest.fixture(name="http2_server")
@@ -51,4 +51,4 @@ def test_a_server_of_http2_learns_that_a_client_has_left_behind_a_body(start, ht
         request = http2_server.wait_for(1)
         until(lambda: len(request.body) == length, "the body")
         client.reset()
-    soon(lambda: request.reset, "the stream to be reset", within=1)
+    soon(lambda: request.reset, "the stream to be reset", within=10)

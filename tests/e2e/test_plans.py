@@ -170,7 +170,7 @@ def test_any_program_writes_the_table_as_the_manual_says(open_proxies, start_red
     redis.call("HSET", "sluice:tenants", "header.x-api-key=k", "unlimited")
     redis.call("HINCRBY", "sluice:tenants", "version", "1")  # no message: the poll sees it
     soon(lambda: {tenant["plan"] for tenant in proxy.admin.read("/v1/tenants")["tenants"]} == {"unlimited"},
-         "the poll", within=2.5)
+         "the poll", within=10)
     assert proxy.count() == 60
 
 
@@ -337,7 +337,7 @@ def test_a_file_says_who_has_which_plan_and_counts_carry_over(open_with_file):
     n = proxy.sluice.stderr().count(IN_FORCE)
     proxy.rename(f"{digest} unlimited\n{'header.x-api-key=past gold 1'}\n"
                   'header.x-api-key="a b" gold 2036-01-01T00:00:00Z\n')
-    soon(lambda: proxy.sluice.stderr().count(IN_FORCE) > n, "the new file", within=2)
+    soon(lambda: proxy.sluice.stderr().count(IN_FORCE) > n, "the new file", within=10)
     assert proxy.count("hashed") == 60 and proxy.count("a b") == 20 and proxy.count("past") == 10
     assert {(tenant["plan"], tenant["by"]) for tenant in proxy.admin.read("/v1/tenants")["tenants"]} == {
         ("unlimited", "file"), ("gold", "file")}
