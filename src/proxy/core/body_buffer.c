@@ -31,9 +31,9 @@ void body_budget_close(struct body_budget *budget)
 }
 
 /* How many blocks there may be, of all buffers together. */
-static unsigned blocks_max(const struct body_buffer *buffer)
+static unsigned blocks_max(const struct body_buffers *buffers)
 {
-    return (unsigned)(buffer->max_bytes / SMALL_BLOCK_BYTES);
+    return (unsigned)(buffers->max_bytes / SMALL_BLOCK_BYTES);
 }
 
 /* Count one more block for @buffer, where there may be @n_max. A client may have an eighth of all,
@@ -156,7 +156,7 @@ static void on_retry(void *context)
         struct waiting_client *client =
             CONTAINER_OF(buffers->waiting.next, struct waiting_client, node);
         struct body_buffer *buffer = CONTAINER_OF(client->buffers.next, struct body_buffer, node);
-        if (take_block(buffer, blocks_max(buffer))) {
+        if (take_block(buffer, blocks_max(buffers))) {
             list_remove(&client->node);
             list_push_back(&buffers->waiting, &client->node);
             stop_waiting(buffer);
@@ -259,14 +259,23 @@ void body_buffer_close(struct body_buffer *buffer)
 
 /* Not before those that wait for any block to come back, nor before others of the same client,
  * which wait for its share. Other clients are not delayed by these. */
-static bool is_behind_others(struct body_buffer *buffer)
+static bool is_behind_others(const struct body_buffer *buffer)
 {
     const struct body_buffers *buffers = buffer->buffers;
-    buffer->lack = buffers->is_full ? BODY_BUFFER_FULL : BODY_BUFFER_SHARE;
     if (buffers->is_full || buffer->client.family == ADDRESS_NONE) {
         return buffers->is_full && !list_is_empty(&buffers->waiting);
     }
     return find_client(buffers, &buffer->client) != NULL;
+}
+
+/* False: buffer->lack says why not. */
+static bool take_in_turn(struct body_buffer *buffer)
+{
+    if (is_behind_others(buffer)) {
+        buffer->lack = buffer->buffers->is_full ? BODY_BUFFER_FULL : BODY_BUFFER_SHARE;
+        return false;
+    }
+    return take_block(buffer, blocks_max(buffer->buffers));
 }
 
 static bool has_room_in_block(const struct body_buffer *buffer)
@@ -286,7 +295,7 @@ size_t body_buffer_room(struct body_buffer *buffer)
     if (buffer->room_bytes == 0 || body_buffer_is_waiting(buffer)) {
         return 0;
     }
-    if (!has_room && (is_behind_others(buffer) || !take_block(buffer, blocks_max(buffer)))) {
+    if (!has_room && !take_in_turn(buffer)) {
         wait_for_block(buffer);
         return 0;
     }
@@ -296,8 +305,8 @@ size_t body_buffer_room(struct body_buffer *buffer)
 size_t body_buffer_spare_room(struct body_buffer *buffer)
 {
     if (buffer->room_bytes == 0 ||
-        (!has_room_in_block(buffer) && (!list_is_empty(&buffer->buffers->waiting) ||
-                                        !take_block(buffer, blocks_max(buffer) / 2)))) {
+        (!has_room_in_block(buffer) &&
+         (is_behind_others(buffer) || !take_block(buffer, blocks_max(buffer->buffers) / 2)))) {
         return 0;
     }
     return room_in_block(buffer);
@@ -305,9 +314,9 @@ size_t body_buffer_spare_room(struct body_buffer *buffer)
 
 bool body_buffer_may_stay(const struct body_buffer *buffer)
 {
-    const unsigned n_max = blocks_max(buffer) / 2;
+    const unsigned n_max = blocks_max(buffer->buffers) / 2;
     struct body_budget *budget = buffer->buffers->budget;
-    return list_is_empty(&buffer->buffers->waiting) && atomic_load(&budget->n_blocks) <= n_max &&
+    return !is_behind_others(buffer) && atomic_load(&budget->n_blocks) <= n_max &&
            (buffer->client.family == ADDRESS_NONE ||
             client_counts_of(&budget->clients, &buffer->client) <= n_max / BODY_BUFFER_SHARES);
 }

@@ -41,6 +41,7 @@ struct waiting_client {
 /* The buffers of one worker. */
 struct body_buffers {
     struct body_budget *budget;
+    uint64_t max_bytes;             /* of all buffers: max.buffered of the policy in force */
     struct counter *buffered_bytes; /* gauge: of the blocks in use */
     struct pool blocks;             /* struct body_block */
     struct list waiting;            /* struct waiting_client, for a block: whose turn it is first */
@@ -60,7 +61,6 @@ enum body_buffer_lack {
 struct body_buffer {
     struct body_buffers *buffers;
     struct address client; /* masked; ADDRESS_NONE: maybe many, their share is not limited */
-    uint64_t max_bytes;    /* of all buffers: max.buffered */
     uint64_t room_bytes;   /* that may still be added */
     struct list blocks;    /* struct body_block, the earliest bytes first */
     struct list *passed;   /* the node of the last one that was passed on, or &blocks */
@@ -78,7 +78,7 @@ void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget,
 /* No buffer may exist. No-op on a struct that is all zero. */
 void body_buffers_close(struct body_buffers *buffers);
 
-/* Initialise the rest of @buffer, an empty one: the first four members and on_room are set. */
+/* Initialise the rest of @buffer, an empty one: the first three members and on_room are set. */
 void body_buffer_open(struct body_buffer *buffer);
 
 /* Return all blocks, and wait no longer. */
@@ -89,11 +89,11 @@ void body_buffer_close(struct body_buffer *buffer);
 MUST_USE size_t body_buffer_room(struct body_buffer *buffer);
 
 /* The same for bytes that are no loss if there is no room: blocks are taken while less than half of
- * what all, and the client, may have is in use, and none is waited for. */
+ * what all, and the client, may have is in use, and it would not have to wait behind others. */
 MUST_USE size_t body_buffer_spare_room(struct body_buffer *buffer);
 
 /* Whether blocks may stay that are kept in case their bytes are sent again: no more than half of
- * what all, and the client, may have is in use. */
+ * what all, and the client, may have is in use, and none waits that goes first. */
 bool body_buffer_may_stay(const struct body_buffer *buffer);
 
 /* Add @bytes, no more than body_buffer_room() has said. */

@@ -183,7 +183,6 @@ static struct exchange_buffer *open_buffer(struct exchange *exchange,
     buffer->exchange = exchange;
     buffer->body = (struct body_buffer){
         .buffers = &exchange->env->body_buffers,
-        .max_bytes = exchange->config->policy->max.buffered_bytes,
         .room_bytes = spec->bytes,
         .on_room = on_room,
     };

@@ -55,7 +55,7 @@ static void go_on(struct exchange *exchange, uint64_t now_us)
 bool exchange_find_client(const struct exchange *exchange, struct address *found)
 {
     const struct address *client = &exchange->evaluation.view.client;
-    *found = *client;
+    *found = address_of_client(client);
     return client_address_is_own(exchange->config->policy, client);
 }
 

@@ -225,6 +225,7 @@ void worker_config_begin(struct worker_config *worker_config)
     struct worker_config *before = set->in_force;
     set->in_force = worker_config;
     set->env->config = &worker_config->config;
+    set->env->body_buffers.max_bytes = worker_config->config.policy->max.buffered_bytes;
     list_push_back(&set->all, &worker_config->node);
     if (before != NULL) {
         retire(before, worker_config);

@@ -62,9 +62,6 @@ static bool take_closing(const struct upstream *upstream)
     struct upstream_user *user = upstream->user;
     struct address client;
     const bool is_one_client = user != NULL && user->events->find_client(user, &client);
-    if (is_one_client) {
-        client = address_of_client(&client);
-    }
     return server_process_take_closing(upstream->server->process, kind,
                                        is_one_client ? &client : NULL, clock_monotonic_us());
 }
