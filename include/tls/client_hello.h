@@ -34,6 +34,9 @@ struct client_hello {
     struct span server_name;
     bool has_alpn;
     unsigned alpn; /* bits ALPN_… */
+    /* The exchange of keys would be by P-384, which takes 20 times as long as by X25519 or P-256,
+     * whatever the certificate is. */
+    bool is_costly;
     /* the message with its own header and without those of records, for later readers; points into
      * the bytes, or into the caller's @joined */
     struct span all;

@@ -31,7 +31,7 @@ enum {
     /* So that other connections go on: steps of handshakes in an iteration of the loop, and the
      * time after which no further one begins. */
     TLS_HANDSHAKES_PER_ITERATION = 8,
-    TLS_HANDSHAKES_US = 2000,
+    TLS_HANDSHAKES_US = 500,
     TLS_LAST_TURNS = 4, /* of so many steps one is of those that come last */
     TLS_LAST_REST =
         3, /* they rest for so many times what a step took, while others have requests */
@@ -89,11 +89,13 @@ enum tls_turn {
     TLS_TURN_NEVER, /* the connection is refused */
 };
 
-/* A request has begun, on @tls or, if NULL, on a stream without TLS. While requests come, those
- * handshakes that come last rest in between for TLS_LAST_REST times as long as they take, so that
- * no request waits for them again and again. The first request behind such a handshake does not
- * count: where all are of one client, it has the worker for itself. */
+/* A request has begun, on @tls or, if NULL, on a stream without TLS; or a piece of its answer, or
+ * of a tunnel, has been sent there. While there is work of that kind, those handshakes that come
+ * last rest in between for TLS_LAST_REST times as long as they take, so that it does not wait for
+ * them again and again. The first request behind such a handshake does not count: where all are of
+ * one client, it has the worker for itself. */
 void tls_note_request(struct tls_worker *worker, const struct stream *tls);
+void tls_note_piece(struct tls_worker *worker, const struct stream *tls);
 
 struct tls_handler {
     /* The client's first message is complete, and @entry will serve it. NULL: TLS_TURN_NEXT. */

@@ -19,7 +19,13 @@ enum {
     RANDOM_BYTES = 32,
     SESSION_ID_BYTES_MAX = 32,
     EXTENSION_SERVER_NAME = 0,
+    EXTENSION_GROUPS = 10,
     EXTENSION_ALPN = 16,
+    EXTENSION_KEY_SHARE = 51,
+    GROUP_P_256 = 23,
+    GROUP_P_384 = 24,
+    GROUP_X25519 = 29,
+    GROUP_X25519_MLKEM768 = 4588,
     NAME_TYPE_HOST = 0,
     FEW_EXTENSIONS = 32, /* clients send 10 to 25 */
 };
@@ -65,6 +71,39 @@ static const char *read_alpn(struct span extension, struct client_hello *hello)
     }
     hello->has_alpn = true;
     return NULL;
+}
+
+static bool is_cheap(size_t group)
+{
+    return group == GROUP_P_256 || group == GROUP_X25519 || group == GROUP_X25519_MLKEM768;
+}
+
+/* OpenSSL refuses lists that are malformed. Without X25519 and P-256 only P-384 is left. */
+static void read_groups(struct span extension, struct client_hello *hello)
+{
+    struct span list;
+    size_t group;
+    bool has_cheap = false;
+    if (wire_take_vector(&extension, 2, &list)) {
+        while (!has_cheap && wire_take_number(&list, 2, &group)) {
+            has_cheap = is_cheap(group);
+        }
+        hello->is_costly = hello->is_costly || !has_cheap;
+    }
+}
+
+/* Of the keys that the client sends along, OpenSSL takes the first of a group that it knows. */
+static void read_key_shares(struct span extension, struct client_hello *hello)
+{
+    struct span list;
+    struct span key;
+    size_t group = 0;
+    if (wire_take_vector(&extension, 2, &list)) {
+        while (group != GROUP_P_384 && !is_cheap(group) && wire_take_number(&list, 2, &group) &&
+               wire_take_vector(&list, 2, &key)) {
+        }
+        hello->is_costly = hello->is_costly || group == GROUP_P_384;
+    }
 }
 
 /* The types of extensions seen so far: as a rule so few that a list is searched. A table of all
@@ -126,6 +165,10 @@ static const char *read_extensions(struct span extensions, struct client_hello *
             reason = read_server_name(extension, hello);
         } else if (type == EXTENSION_ALPN) {
             reason = read_alpn(extension, hello);
+        } else if (type == EXTENSION_GROUPS) {
+            read_groups(extension, hello);
+        } else if (type == EXTENSION_KEY_SHARE) {
+            read_key_shares(extension, hello);
         }
         if (reason != NULL) {
             return reason;
@@ -259,6 +302,7 @@ enum client_hello_result client_hello_parse(struct span bytes, char *joined,
     hello->server_name = span_of(hello->name, 0);
     hello->has_alpn = false;
     hello->alpn = 0;
+    hello->is_costly = false;
     hello->all = span_of(NULL, 0);
     *reason = NULL;
     if (bytes.len == 0) {

@@ -178,9 +178,14 @@ static void queue(struct tls_session *session, enum tls_turn turn)
     struct tls_worker *worker = session->worker;
     if (list_is_empty(&session->queued)) {
         session->phase = SESSION_QUEUED;
-        session->came_last = session->came_last || turn == TLS_TURN_LAST;
-        list_push_back(turn == TLS_TURN_LAST ? &worker->queued_last : &worker->queued,
-                       &session->queued);
+        if (session->came_last) {
+            /* Behind a HelloRetryRequest its next step may be the one that takes long. */
+            list_push_front(&worker->queued_last, &session->queued);
+        } else {
+            session->came_last = turn == TLS_TURN_LAST;
+            list_push_back(session->came_last ? &worker->queued_last : &worker->queued,
+                           &session->queued);
+        }
         loop_at_iteration_end(worker->loop, &worker->handshakes);
     }
 }
@@ -203,7 +208,7 @@ static struct list *choose_queue(struct tls_worker *worker)
 /* A step of queued_last took @took_us. */
 static void rest(struct tls_worker *worker, uint64_t took_us)
 {
-    if (worker->n_requests == worker->n_requests_seen) {
+    if (worker->n_works == worker->n_works_seen) {
         worker->owed_us = 0;
         return;
     }
@@ -212,7 +217,7 @@ static void rest(struct tls_worker *worker, uint64_t took_us)
         timer_arm(&worker->pause, worker->owed_us);
         worker->is_paused = true;
         worker->owed_us = 0;
-        worker->n_requests_seen = worker->n_requests;
+        worker->n_works_seen = worker->n_works;
     }
 }
 

@@ -662,10 +662,17 @@ bool tls_is_queued(const struct stream *stream)
 void tls_note_request(struct tls_worker *worker, const struct stream *tls)
 {
     struct tls_session *session = tls != NULL ? session_of(tls) : NULL;
-    if (session == NULL || !session->came_last) {
-        worker->n_requests++;
-    } else {
-        session->came_last = false;
+    if (session != NULL && session->came_last) {
+        session->came_last = !session->has_request;
+        session->has_request = true;
+    }
+    tls_note_piece(worker, tls);
+}
+
+void tls_note_piece(struct tls_worker *worker, const struct stream *tls)
+{
+    if (tls == NULL || !session_of(tls)->came_last) {
+        worker->n_works++;
     }
 }
 

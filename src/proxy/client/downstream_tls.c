@@ -125,7 +125,6 @@ static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
     const uint32_t n_max = n_max_of(clients, client);
     struct client_count *count = client_counts_join(handshakes, client);
     bool is_own;
-    (void)hello;
     (void)entry;
     if (count == NULL) {
         return TLS_TURN_NEVER;
@@ -137,7 +136,8 @@ static enum tls_turn on_hello(void *owner, const struct client_hello *hello,
     }
     downstream->handshakes = count;
     list_push_back(&clients->shaking, &downstream->shaking);
-    return client_count_requests(count) > HANDSHAKES_IN_TURN &&
+    const uint32_t n_in_turn = hello->is_costly ? 0 : HANDSHAKES_IN_TURN;
+    return client_count_requests(count) > n_in_turn &&
                    !connection_limits_is_protected(clients, client)
                ? TLS_TURN_LAST
                : TLS_TURN_NEXT;

@@ -12,6 +12,7 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/meters.h"
 #include "proxy/upstream/upstream_outcome.h"
+#include "tls/tls_stream.h"
 
 struct outcome;
 
@@ -48,8 +49,16 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces,
                                    int n_pieces, bool last);
 
-/* Set *client to the address that shares are counted by. False: it may be many clients, on a unix
- * socket or behind a trusted proxy that names none. */
+/* A piece has gone to the client, and others may follow. */
+static inline void exchange_note_piece(const struct exchange *exchange)
+{
+    if (exchange->env->tls != NULL) {
+        tls_note_piece(exchange->env->tls, exchange->client->tls);
+    }
+}
+
+/* Set *client to the address that shares are counted by, in IPv6 a /48. False: it may be many
+ * clients, on a unix socket or behind a trusted proxy that names none. */
 MUST_USE bool exchange_find_client(const struct exchange *exchange, struct address *client);
 
 /* Choose a server and get a connection to it. */

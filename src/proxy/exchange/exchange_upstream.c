@@ -291,6 +291,7 @@ static bool on_piece_sent(struct exchange *exchange, enum stream_result result, 
     if (last) {
         exchange_complete(exchange, now_us);
     } else {
+        exchange_note_piece(exchange);
         exchange_touch_at(exchange, now_us);
     }
     return !last;

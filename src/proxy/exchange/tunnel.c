@@ -113,6 +113,7 @@ bool tunnel_on_upstream_piece(struct exchange *exchange, struct span piece, bool
         return false;
     }
     if (!last) {
+        exchange_note_piece(exchange);
         on_moved(exchange);
         return true;
     }

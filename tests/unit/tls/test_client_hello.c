@@ -102,6 +102,7 @@ START_TEST(what_clients_send_is_read_whole_and_no_sooner)
                   SPAN_ARGS(hello.server_name));
     ck_assert_uint_eq(hello.alpn, CAPTURED[_i].alpn);
     ck_assert_int_eq(hello.has_alpn, CAPTURED[_i].alpn != 0);
+    ck_assert(!hello.is_costly);
     ck_assert_uint_eq(hello.all.len, bytes.len - RECORD);
 }
 END_TEST
@@ -318,6 +319,38 @@ static const struct {
     {{"*.example.com", 13}, NULL},
     {{"b\xc3\xbc", 3}, NULL},
 };
+
+static const struct {
+    struct span groups; /* of supported_groups; empty: no such extension */
+    struct span shares; /* groups with a key of a byte each, of key_share */
+    bool is_costly;
+} GROUPS[] = {
+    {{"", 0}, {"", 0}, false},
+    {{"\0\x04\0\x1d\0\x18", 6}, {"", 0}, false}, /* the server's order counts */
+    {{"\0\x02\0\x18", 4}, {"", 0}, true},
+    {{"\0\x04\0\x19\0\x18", 6}, {"\0\x05\0\x1d\0\x01k", 7}, true}, /* TLS 1.2 */
+    {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x05\0\x18\0\x01k", 7}, true},
+    {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x0a\0\x17\0\x01k\0\x18\0\x01k", 12}, false},
+    {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x0a\x0a\x0a\0\x01k\0\x18\0\x01k", 12}, true},
+    {{"\0\x02\x11\xec", 4}, {"\0\x05\x11\xec\0\x01k", 7}, false},
+    {{"\0\x04\0\x17", 4}, {"\0", 1}, false}, /* cut: OpenSSL will refuse them */
+};
+
+START_TEST(a_client_that_has_p_384_be_used_is_costly)
+{
+    char buffer[64];
+    struct text extensions = text_of(buffer, sizeof(buffer));
+    struct made made;
+    if (GROUPS[_i].groups.len > 0) {
+        add_extension(&extensions, 10, GROUPS[_i].groups);
+    }
+    if (GROUPS[_i].shares.len > 0) {
+        add_extension(&extensions, 51, GROUPS[_i].shares);
+    }
+    ck_assert_int_eq(parse(with_extensions(text_span(&extensions), &made)), CLIENT_HELLO_DONE);
+    ck_assert_int_eq(hello.is_costly, GROUPS[_i].is_costly);
+}
+END_TEST
 
 START_TEST(a_server_name_is_normalised_or_refused)
 {
@@ -624,6 +657,7 @@ int main(void)
     tcase_add_test(tests, a_client_needs_no_extensions);
     tcase_add_test(tests, unknown_extensions_and_grease_are_passed_over);
     tcase_add_loop_test(tests, each_protocol_has_its_bit, 0, ARRAY_LEN(PROTOCOLS));
+    tcase_add_loop_test(tests, a_client_that_has_p_384_be_used_is_costly, 0, ARRAY_LEN(GROUPS));
     tcase_add_loop_test(tests, a_server_name_is_normalised_or_refused, 0, ARRAY_LEN(NAMES));
     tcase_add_loop_test(tests, an_extension_whose_lengths_lie_is_refused, 0, ARRAY_LEN(MALFORMED));
     tcase_add_test(tests, an_extension_that_comes_twice_is_refused);
