@@ -1,6 +1,6 @@
 /* Finds routes whose limits a client avoids: by another spelling of the path, or by another method,
- * host or scheme, where many servers pass such a request to the same handler; or by a header that
- * leads to another route. The matcher gives the route of each request. */
+ * host or scheme, where many servers pass such a request to the same handler. The matcher gives the
+ * route of each request. */
 
 #include "policy/lint/lint.h"
 #include "policy/lint/lint_probe.h"
@@ -269,256 +269,15 @@ void lint_dodged_routes(struct lint *lint)
     }
 }
 
-/* --- routes that a header leads to --- */
-
-/* Whether a route asks for a field that is absent unless a trusted proxy sent it. */
-static bool asks_for_trusted(const struct route_match *match)
-{
-    for (size_t i = 0; i < match->n_fields; i++) {
-        const struct span name = match->fields[i].name;
-        if (field_needs_trust(field_identify(name), name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether any client can send what @route asks for in headers and in the query. */
-static bool is_open_to_all(const struct lint *lint, const struct route *route)
-{
-    const struct spec_match *spec = &lint->routes[route->index].match;
-    const struct route_match *match = &route->match;
-    return match->n_fields + match->n_parameters > 0 && match->n_clients == 0 &&
-           (match->connection == NULL || !match->connection->asks_certificate) &&
-           route->upstream != NULL && !asks_for_trusted(match) &&
-           probe_can_send(&spec->headers, match->fields) &&
-           probe_can_send(&spec->query, match->parameters);
-}
-
-/* Warn that the field at @position leads to @route past the limits of @other. */
-static void warn_of_field(struct lint *lint, const struct section_position *position,
-                          const struct route *route, const struct route *other)
-{
-    const struct limit_rule *missing = route_limits_find_missing(route, other);
-    node_warn(
-        lint->diags, position->name_node, WARNING_CLIENT_CHOSEN_ROUTE,
-        "any client can send %.*s and so take route \"%.*s\", which lacks %s%.*s%s of route "
-        "\"%.*s\"; give it the same %s, let it match a value that is secret (${NAME}), or name "
-        "its clients in match.client",
-        SPAN_ARGS(quote_clip(position->name)), SPAN_ARGS(lint_name_of_route(lint, route->index)),
-        missing != NULL ? "limit \"" : "the cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        SPAN_ARGS(lint_name_of_route(lint, other->index)), missing != NULL ? "limits" : "cost");
-}
-
-/* Warn that the first field that @route matches leads to it past the limits of @other. */
-static void warn_of_header(struct lint *lint, const struct route *route, const struct route *other)
-{
-    const struct spec_match *match = &lint->routes[route->index].match;
-    const struct section_list *field =
-        match->headers.n_items > 0 ? match->headers.items : match->query.items;
-    const struct section_position grpc = {
-        .name = SPAN("content-type"),
-        .name_node = node_find(match->position.node, SPAN("grpc")),
-    };
-    warn_of_field(lint, match->headers.n_items == 0 && match->grpc ? &grpc : &field->position,
-                  route, other);
-}
-
-/* The request of a route, as seen by one that only headers may lead to. */
-struct chosen {
-    struct lint *lint;
-    struct probe *probe;
-};
-
-/* Whether clients of the later route of the probe may have the claims that @earlier names. */
-static bool has_claims(const struct probe *probe, const struct route *earlier)
-{
-    return probe->route->match.n_claims == 0 || probe_has_claims(probe, earlier);
-}
-
-/* Whether @route takes the request of the probe, which is of a later route, if it has a header that
- * any client can send, and lacks limits that the later route has. */
-static bool takes_with_header(void *context, const struct route_entry *entry)
-{
-    struct chosen *chosen = context;
-    struct probe *probe = chosen->probe;
-    const struct route *earlier = &probe->policy->routes[entry->route];
-    const struct value_match *condition;
-    probe->steps -= probe->steps > 0;
-    if (probe->steps == 0 || earlier->index >= probe->route->index) {
-        return false;
-    }
-    const enum match_part part = matcher_compare(earlier, &probe->view, &condition);
-    return (part == MATCH_FIELD || part == MATCH_PARAMETER) && has_claims(probe, earlier) &&
-           is_open_to_all(chosen->lint, earlier) && !route_limits_hold(earlier, probe->route);
-}
-
-/* The route that takes the request of the probe, which is of @route but for its fields. */
-static const struct route *find_taker(struct probe *probe, const struct route *route,
-                                      struct span usual_method)
-{
-    static const struct spelling SAME = {.upper = UPPER_NONE};
-    static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
-    struct span path;
-    return probe_find_route(probe,
-                            route->match.n_methods > 0 ? route->match.methods[0] : usual_method,
-                            probe->n_segments > 0 ? &SAME : &SOME, &path);
-}
-
-/* The request of the probe without the headers and the query that @route names: the route that
- * takes it. */
-static const struct route *find_without_fields(struct probe *probe, const struct route *route)
-{
-    probe->head.n_fields = 0;
-    if (route->match.n_parameters > 0) {
-        probe->head.target.query = SPAN("");
-    }
-    return find_taker(probe, route, SPAN("GET"));
-}
-
-/* A later route whose requests go to @route, and past their limits, with the headers and the query
- * that @route names: one that names what @route leaves open. NULL: none. */
-static const struct route *find_left(struct probe *probe, const struct route *route)
-{
-    for (size_t next = route->index + 1; probe_next(probe, route, 0, true, &next);) {
-        const bool takes = find_taker(probe, route, SPAN("GET")) == route;
-        const struct route *other = takes ? find_without_fields(probe, route) : NULL;
-        if (other != NULL && other != route && probe_is_served_by(probe, other) &&
-            !route_limits_hold(route, other)) {
-            return other;
-        }
-    }
-    return NULL;
-}
-
-/* Warn if a request that @route takes goes past its limits with one more field, which the condition
- * at @position wants to be absent. True: warned. */
-static bool check_leaver(struct lint *lint, struct probe *probe, const struct route *route,
-                         const struct section_position *position)
-{
-    const struct route *other = find_taker(probe, route, SPAN("GET"));
-    if (other == NULL || other == route || other->upstream == NULL || other->match.n_clients > 0 ||
-        route_limits_hold(other, route)) {
-        return false;
-    }
-    warn_of_field(lint, position, other, route);
-    return true;
-}
-
-/* Warn once if a client leaves @route, and its limits, by a field that the route wants absent. */
-static void check_absent_fields(struct lint *lint, struct probe *probe, const struct route *route)
-{
-    const struct spec_match *spec = &lint->routes[route->index].match;
-    const struct route_match *match = &route->match;
-    const struct section_list *headers = spec->headers.items;
-    const struct section_list *query = spec->query.items;
-    bool is_warned = false;
-    for (size_t i = 0; i < match->n_fields && !is_warned; i++) {
-        const struct span name = match->fields[i].name;
-        const enum field_id id = field_identify(name);
-        if (match->fields[i].kind == VALUE_MATCH_ABSENT && !field_needs_trust(id, name)) {
-            probe_init(probe, route, 0);
-            probe->fields[probe->head.n_fields++] =
-                (struct field){.name = name, .value = SPAN("x"), .id = id};
-            is_warned = check_leaver(lint, probe, route, &headers[i].position);
-        }
-    }
-    for (size_t i = 0; i < match->n_parameters && !is_warned; i++) {
-        if (match->parameters[i].kind == VALUE_MATCH_ABSENT) {
-            probe_init(probe, route, 0);
-            struct text text = text_of(probe->query, sizeof(probe->query));
-            text.len = probe->head.target.query.len;
-            text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
-            probe_write_encoded(match->parameters[i].name, &text);
-            probe->head.target.query = text_span(&text);
-            is_warned = check_leaver(lint, probe, route, &query[i].position);
-        }
-    }
-}
-
-/* Warn if a request of another content type leaves @route, of gRPC calls, past its limits for a
- * route to the same server: many servers do not check the content type of a call. */
-static void check_other_type(struct lint *lint, struct probe *probe, const struct route *route)
-{
-    const struct spec_match *match = &lint->routes[route->index].match;
-    probe_init(probe, route, 0);
-    if (probe->head.n_fields == 0) {
-        return;
-    }
-    probe->fields[probe->head.n_fields - 1].value = SPAN("text/plain"); /* of the last condition */
-    const struct route *other = find_taker(probe, route, SPAN("POST"));
-    if (other == NULL || other == route || other->upstream != route->upstream ||
-        !other->upstream->may_speak_http2 || route_limits_hold(other, route)) {
-        return;
-    }
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
-    node_warn(
-        lint->diags, node_find(match->position.node, SPAN("grpc")), WARNING_CLIENT_CHOSEN_ROUTE,
-        "a call with another content type, which many servers run all the same, takes route "
-        "\"%.*s\", which lacks %s%.*s%s of route \"%.*s\"; give it the same %s, or match "
-        "the calls by their path instead: path: /PACKAGE.SERVICE/**",
-        SPAN_ARGS(lint_name_of_route(lint, other->index)),
-        missing != NULL ? "limit \"" : "the cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        SPAN_ARGS(lint_name_of_route(lint, route->index)), missing != NULL ? "limits" : "cost");
-}
-
-/* Warns once for each route that a header leads to. */
-void lint_client_chosen_routes(struct lint *lint)
-{
-    const struct policy *policy = lint->policy;
-    struct probe *probe = probe_make(lint);
-    bool *is_reported = arena_calloc(lint->scratch, policy->n_routes, sizeof(*is_reported));
-    struct chosen chosen = {.lint = lint, .probe = probe};
-    if (probe == NULL || is_reported == NULL) {
-        lint->no_memory = true;
-        return;
-    }
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct route *route = &policy->routes[i];
-        if (lint->routes[i].match.grpc && route->upstream != NULL) {
-            check_other_type(lint, probe, route);
-        }
-    }
-    for (size_t i = 0; i < policy->n_routes && policy->n_trusted_proxies == 0; i++) {
-        const struct route *route = &policy->routes[i];
-        if (route->upstream != NULL) {
-            check_absent_fields(lint, probe, route);
-        }
-        probe_init(probe, route, 0);
-        const struct route *other = find_without_fields(probe, route);
-        if (other != NULL && other != route && other->upstream != NULL &&
-            is_open_to_all(lint, route) && !is_reported[i] && !route_limits_hold(route, other)) {
-            is_reported[i] = true;
-            warn_of_header(lint, route, other);
-        }
-        const struct route_entry *earlier =
-            other == route && route->upstream != NULL
-                ? route_index_find(policy->route_index, probe->view.host, &probe->path,
-                                   takes_with_header, &chosen)
-                : NULL;
-        if (earlier != NULL && probe->steps > 0 && !is_reported[earlier->route]) {
-            is_reported[earlier->route] = true;
-            warn_of_header(lint, &policy->routes[earlier->route], route);
-        }
-        const struct route *left =
-            !is_reported[i] && is_open_to_all(lint, route) ? find_left(probe, route) : NULL;
-        if (left != NULL) {
-            is_reported[i] = true;
-            warn_of_header(lint, route, left);
-        }
-    }
-}
-
 /* --- other hosts --- */
 
 /* The route that takes the request of the probe, which is of @route but for its host or scheme,
  * without the limits of @route and to the same servers; NULL: none. */
 static const struct route *find_way_past(struct probe *probe, const struct route *route)
 {
-    const struct route *other = find_taker(probe, route, SPAN("GET"));
-    return other != NULL && other != route && other->upstream == route->upstream &&
+    const struct route *other = probe_find_taker(probe);
+    return other != NULL && other != route && other->upstream != NULL &&
+                   probe_compare_upstreams(other->upstream, route->upstream) == 0 &&
                    !route_limits_hold(other, route) && !probe_is_refused(probe)
                ? other
                : NULL;
@@ -531,18 +290,17 @@ static const struct route *find_other_host(struct probe *probe, const struct rou
     return find_way_past(probe, route);
 }
 
-/* The first result of @try_one for the requests of each host and each path of @route, each of them
- * completed from later routes. NULL: none. */
+/* The first result of @try_one for the requests of each host, each path and each method of @route,
+ * each of them completed from later routes. NULL: none. */
 static const struct route *try_all(struct probe *probe, const struct route *route,
                                    const struct route *(*try_one)(struct probe *probe,
                                                                   const struct route *route))
 {
-    const struct route_match *match = &route->match;
-    const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    const size_t n = probe_count(route);
     const struct route *other = NULL;
-    for (size_t i = 0; i < (n > 0 ? n : 1) && other == NULL; i++) {
+    for (size_t i = 0; i < n && other == NULL; i++) {
         for (size_t next = route->index;
-             other == NULL && probe_next(probe, route, i, false, &next);) {
+             other == NULL && probe_next(probe, route, i, true, &next);) {
             other = try_one(probe, route);
         }
     }
@@ -556,7 +314,7 @@ static const struct route *try_hosts(struct probe *probe, const struct route *ro
     char buffer[HOST_BYTES_MAX + 1];
     struct text sibling = text_of(buffer, sizeof(buffer));
     const struct span host = probe->view.host;
-    if (find_taker(probe, route, SPAN("GET")) != route) {
+    if (probe_find_taker(probe) != route) {
         return NULL;
     }
     const struct route *other = find_other_host(probe, route, SPAN("other.invalid"));
@@ -606,7 +364,7 @@ void lint_dodged_hosts(struct lint *lint)
 static const struct route *try_scheme(struct probe *probe, const struct route *route)
 {
     const bool is_https = route->match.connection->scheme == SCHEME_MATCH_HTTPS;
-    if (find_taker(probe, route, SPAN("GET")) != route) {
+    if (probe_find_taker(probe) != route) {
         return NULL;
     }
     probe->client = (struct tls_client){.certificate = NULL};

@@ -22,6 +22,7 @@ enum {
     NAMES_COUNTRY = 1 << 4,
     NAMES_ASN = 1 << 5,
     NAMES_PATH = 1 << 6,
+    NAMES_METHOD = 1 << 7,
 };
 
 /* Maximum comparisons of a request with a route, for the whole policy. 20,000 routes with different
@@ -83,27 +84,37 @@ static struct span value_for(const struct value_match *condition)
     return condition->n_values > 0 ? condition->values[0] : SPAN("x");
 }
 
-void probe_write_encoded(struct span span, struct text *text)
+/* Write @span, each byte as an escape. */
+static void write_encoded(struct span span, struct text *text)
 {
     for (size_t i = 0; i < span.len; i++) {
         text_add_format(text, "%%%02X", (unsigned char)span.data[i]);
     }
 }
 
-/* Write a query that fulfils the conditions of @match. */
-static struct span write_query(const struct route_match *match, char *buffer, size_t capacity)
+void probe_send(struct probe *probe, const struct value_match *fields, size_t n_fields,
+                const struct value_match *parameters, size_t n_parameters)
 {
-    struct text text = text_of(buffer, capacity);
-    for (size_t i = 0; i < match->n_parameters; i++) {
-        const struct value_match *condition = &match->parameters[i];
-        if (condition->kind != VALUE_MATCH_ABSENT) {
-            text_add(&text, text.len > 0 ? SPAN("&") : SPAN(""));
-            probe_write_encoded(condition->name, &text);
-            text_add_literal(&text, "=");
-            probe_write_encoded(value_for(condition), &text);
+    struct text query = text_of(probe->query, sizeof(probe->query));
+    probe->head.n_fields = 0;
+    for (size_t i = 0; i < n_fields && probe->head.n_fields < HEAD_FIELDS_MAX; i++) {
+        if (fields[i].kind != VALUE_MATCH_ABSENT) {
+            probe->fields[probe->head.n_fields++] = (struct field){
+                .name = fields[i].name,
+                .value = value_for(&fields[i]),
+                .id = field_identify(fields[i].name),
+            };
         }
     }
-    return text_span(&text);
+    for (size_t i = 0; i < n_parameters; i++) {
+        if (parameters[i].kind != VALUE_MATCH_ABSENT) {
+            text_add(&query, query.len > 0 ? SPAN("&") : SPAN(""));
+            write_encoded(parameters[i].name, &query);
+            text_add_literal(&query, "=");
+            write_encoded(value_for(&parameters[i]), &query);
+        }
+    }
+    probe->head.target.query = text_span(&query);
 }
 
 /* A connection that @match takes. */
@@ -143,22 +154,13 @@ void probe_init(struct probe *probe, const struct route *route, size_t number)
     probe->completed = 0;
     probe->pattern = match->n_paths > 0 ? &match->paths[number % match->n_paths] : NULL;
     probe->n_segments = count_segments(probe->pattern);
+    probe->method = match->n_methods > 0 ? match->methods[number % match->n_methods] : SPAN("GET");
     probe->head = (struct head){.fields = probe->fields, .minor = 1};
     probe->view = (struct request_view){
         .head = &probe->head, .path = &probe->path, .path_buffer = probe->path_buffer};
     probe->view.host = write_host(
         match->n_hosts > 0 ? match->hosts[number % match->n_hosts] : SPAN(""), probe->host);
-    probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
-    for (size_t i = 0; i < match->n_fields && probe->head.n_fields < HEAD_FIELDS_MAX; i++) {
-        const struct value_match *field = &match->fields[i];
-        if (field->kind != VALUE_MATCH_ABSENT) {
-            probe->fields[probe->head.n_fields++] = (struct field){
-                .name = field->name,
-                .value = value_for(field),
-                .id = field_identify(field->name),
-            };
-        }
-    }
+    probe_send(probe, match->fields, match->n_fields, match->parameters, match->n_parameters);
     init_connection(probe, match->connection);
     if (match->n_clients > 0) {
         probe->view.client = match->clients[0].base;
@@ -166,7 +168,15 @@ void probe_init(struct probe *probe, const struct route *route, size_t number)
     init_place(probe, match->geo);
 }
 
-/* --- requests completed from later routes --- */
+size_t probe_count(const struct route *route)
+{
+    const struct route_match *match = &route->match;
+    const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    const size_t n_methods = match->n_methods > n ? match->n_methods : n;
+    return n_methods > 0 ? n_methods : 1;
+}
+
+/* --- requests completed from other routes --- */
 
 bool probe_can_send(const struct section_items *items, const struct value_match *conditions)
 {
@@ -177,9 +187,6 @@ bool probe_can_send(const struct section_items *items, const struct value_match 
             if (values[j].node->expanded) {
                 return false;
             }
-        }
-        if (conditions[i].kind == VALUE_MATCH_ABSENT) {
-            return false;
         }
     }
     return true;
@@ -231,11 +238,11 @@ static unsigned find_names(const struct lint *lint, const struct route_match *ma
                                                                                        : 0u) |
            (match->geo != NULL && match->geo->n_countries > 0 ? NAMES_COUNTRY : 0u) |
            (match->geo != NULL && match->geo->n_asns > 0 ? NAMES_ASN : 0u) |
-           (match->n_paths > 0 ? NAMES_PATH : 0u);
+           (match->n_paths > 0 ? NAMES_PATH : 0u) | (match->n_methods > 0 ? NAMES_METHOD : 0u);
 }
 
-/* What @match leaves open, for a later route to name. */
-static unsigned find_open(const struct route_match *match, bool leads_to)
+/* What @match leaves open, for another route to name. */
+static unsigned find_open(const struct route_match *match, bool is_whole)
 {
     const struct connection_match *connection = match->connection;
     const bool may_be_https = connection == NULL || connection->scheme != SCHEME_MATCH_HTTP;
@@ -244,7 +251,8 @@ static unsigned find_open(const struct route_match *match, bool leads_to)
            (may_ask ? NAMES_CERTIFICATE : 0u) | (match->n_parameters == 0 ? NAMES_QUERY : 0u) |
            (match->geo == NULL || match->geo->n_countries == 0 ? NAMES_COUNTRY : 0u) |
            (match->geo == NULL || match->geo->n_asns == 0 ? NAMES_ASN : 0u) |
-           (leads_to && match->n_paths == 0 ? NAMES_PATH : 0u);
+           (is_whole && match->n_paths == 0 ? NAMES_PATH : 0u) |
+           (is_whole && match->n_methods == 0 ? NAMES_METHOD : 0u);
 }
 
 /* Whether what @other names of @parts is the same in each route that names the same host. */
@@ -267,7 +275,8 @@ static void complete(struct probe *probe, const struct route_match *match, unsig
         init_connection(probe, match->connection);
     }
     if ((parts & NAMES_QUERY) != 0) {
-        probe->head.target.query = write_query(match, probe->query, sizeof(probe->query));
+        probe_send(probe, probe->route->match.fields, probe->route->match.n_fields,
+                   match->parameters, match->n_parameters);
     }
     if ((parts & (NAMES_COUNTRY | NAMES_ASN)) != 0) {
         init_place(probe, match->geo);
@@ -276,13 +285,16 @@ static void complete(struct probe *probe, const struct route_match *match, unsig
         probe->pattern = &match->paths[0];
         probe->n_segments = count_segments(probe->pattern);
     }
+    if ((parts & NAMES_METHOD) != 0) {
+        probe->method = match->methods[0];
+    }
 }
 
-bool probe_next(struct probe *probe, const struct route *route, size_t number, bool leads_to,
+bool probe_next(struct probe *probe, const struct route *route, size_t number, bool is_whole,
                 size_t *next)
 {
     const struct policy *policy = probe->policy;
-    const unsigned open = find_open(&route->match, leads_to);
+    const unsigned open = find_open(&route->match, is_whole);
     const struct route *last = *next > route->index + 1 ? &policy->routes[*next - 1] : NULL;
     const unsigned last_parts = probe->completed;
     probe_init(probe, route, number);
@@ -300,13 +312,70 @@ bool probe_next(struct probe *probe, const struct route *route, size_t number, b
         probe->steps--;
         if (other->upstream != NULL &&
             probe_compare_upstreams(other->upstream, route->upstream) == 0 &&
-            !(leads_to ? route_limits_hold(route, other) : route_limits_hold(other, route))) {
+            !route_limits_hold(other, route)) {
             complete(probe, &other->match, parts);
             *next = i + 1;
             return true;
         }
     }
     return false;
+}
+
+/* Whether @part of the request fails neither of @routes. */
+static bool is_common(struct probe *probe, const struct route *const routes[2],
+                      enum match_part part)
+{
+    const struct value_match *condition;
+    return matcher_compare(routes[0], &probe->view, &condition) != part &&
+           matcher_compare(routes[1], &probe->view, &condition) != part;
+}
+
+/* Give the request a method that both routes match. */
+static bool join_methods(struct probe *probe, const struct route *const routes[2], size_t number)
+{
+    const size_t n_first = routes[0]->match.n_methods;
+    const size_t n_all = n_first + routes[1]->match.n_methods;
+    probe->head.method = probe->method;
+    bool is_found = n_all == 0;
+    for (size_t i = 0; i < n_all && !is_found; i++) {
+        probe->head.method = i < n_first ? routes[0]->match.methods[(number + i) % n_first]
+                                         : routes[1]->match.methods[i - n_first];
+        is_found = is_common(probe, routes, MATCH_METHOD);
+    }
+    probe->method = probe->head.method;
+    return is_found;
+}
+
+/* Give the request a host that both routes match. */
+static bool join_hosts(struct probe *probe, const struct route *const routes[2], size_t number)
+{
+    const size_t n_first = routes[0]->match.n_hosts;
+    const size_t n_all = n_first + routes[1]->match.n_hosts;
+    bool is_found = n_all == 0;
+    for (size_t i = 0; i < n_all && !is_found; i++) {
+        const struct span pattern = i < n_first ? routes[0]->match.hosts[(number + i) % n_first]
+                                                : routes[1]->match.hosts[i - n_first];
+        probe->view.host = write_host(pattern, probe->host);
+        is_found = is_common(probe, routes, MATCH_HOST);
+    }
+    return is_found;
+}
+
+bool probe_join(struct probe *probe, const struct route *route, size_t number,
+                const struct route *other, struct span path)
+{
+    const struct route *const routes[] = {route, other};
+    const unsigned whole = NAMES_HOST | NAMES_METHOD;
+    const unsigned parts = probe->names[other->index] & find_open(&route->match, true) &
+                           ~(unsigned)(NAMES_PATH | NAMES_QUERY);
+    probe_init(probe, route, number);
+    complete(probe, &other->match, parts & ~whole);
+    probe->completed = (uint8_t)parts;
+    if (route->match.n_clients == 0 && other->match.n_clients > 0) {
+        probe->view.client = other->match.clients[0].base;
+    }
+    return probe_read(probe, path) && is_common(probe, routes, MATCH_PATH) &&
+           join_methods(probe, routes, number) && join_hosts(probe, routes, number);
 }
 
 bool probe_is_served_by(const struct probe *probe, const struct route *other)
@@ -355,13 +424,18 @@ static bool accepts(void *context, const struct route_entry *entry)
            matcher_takes_but_claims(probe->policy, entry, &probe->view);
 }
 
+bool probe_read(struct probe *probe, struct span path)
+{
+    probe->head.target = (struct target){
+        .form = TARGET_ORIGIN, .whole = path, .path = path, .query = probe->head.target.query};
+    return path.len > 0 && matcher_read_path(&probe->view) == NULL;
+}
+
 const struct route *probe_look_up(struct probe *probe, struct span method, struct span path)
 {
     probe->head.method = method;
     probe->head.method_id = method_identify(method);
-    probe->head.target = (struct target){
-        .form = TARGET_ORIGIN, .whole = path, .path = path, .query = probe->head.target.query};
-    if (matcher_read_path(&probe->view) != NULL) {
+    if (!probe_read(probe, path)) {
         return NULL;
     }
     const struct route_entry *found = route_index_find(probe->policy->route_index, probe->view.host,
@@ -369,13 +443,31 @@ const struct route *probe_look_up(struct probe *probe, struct span method, struc
     return found != NULL && probe->steps > 0 ? &probe->policy->routes[found->route] : NULL;
 }
 
-const struct route *probe_find_route(struct probe *probe, struct span method,
-                                     const struct spelling *spelling, struct span *path)
+/* The path of the request in @spelling; empty: it is too long. */
+static struct span spell(struct probe *probe, const struct spelling *spelling)
 {
     struct text text = text_of(probe->target, sizeof(probe->target));
     write_path(probe, spelling, &text);
-    *path = text_span(&text);
-    return text.truncated || text.len == 0 ? NULL : probe_look_up(probe, method, *path);
+    return text.truncated ? SPAN("") : text_span(&text);
+}
+
+const struct route *probe_find_route(struct probe *probe, struct span method,
+                                     const struct spelling *spelling, struct span *path)
+{
+    *path = spell(probe, spelling);
+    return probe_look_up(probe, method, *path);
+}
+
+struct span probe_path(struct probe *probe)
+{
+    static const struct spelling SAME = {.upper = UPPER_NONE};
+    static const struct spelling SOME = {.end = {"/x", 2}, .upper = UPPER_NONE};
+    return spell(probe, probe->n_segments > 0 ? &SAME : &SOME);
+}
+
+const struct route *probe_find_taker(struct probe *probe)
+{
+    return probe_look_up(probe, probe->method, probe_path(probe));
 }
 
 bool probe_is_refused(struct probe *probe)

@@ -36,7 +36,7 @@ struct probe {
     uint64_t steps;       /* remaining; 0: the result is unknown */
     uint8_t *names;       /* what each route names of a request: bits of probe_next() */
     uint8_t *names_later; /* what it and the routes behind it name together */
-    uint8_t completed;    /* what the request has of a later route; 0: nothing */
+    uint8_t completed;    /* what the request has of another route; 0: nothing */
     const struct route *route;
     const struct pattern *pattern; /* one of its paths; NULL: it has none */
     struct span method;
@@ -57,21 +57,44 @@ struct probe {
 /* A probe of the policy of @lint, for probe_init(). NULL: no memory, as lint->no_memory says. */
 struct probe *probe_make(struct lint *lint);
 
-/* Make it the request of @route. @number selects one of the route's hosts and one of its paths. */
+/* Make it the request of @route. @number selects one of the route's hosts, one of its paths and one
+ * of its methods. */
 void probe_init(struct probe *probe, const struct route *route, size_t number);
 
+/* The numbers that select each host, each path and each method once. */
+size_t probe_count(const struct route *route);
+
 /* Make it the request of @route that it is by probe_init(), then one for each later route with the
- * same servers, with what @route leaves open as that route names it: the host, https, the
- * certificate, the query, the country and the network. *next is the index of @route at first; one
- * more leaves out the first request. @leads_to: later routes are those of whose limits @route lacks
- * one, not those that lack one of @route; their path is open too. False: there are no more. */
-bool probe_next(struct probe *probe, const struct route *route, size_t number, bool leads_to,
+ * same servers that lacks a limit of @route, with what @route leaves open as that route names it:
+ * the host, https, the certificate, the query, the country and the network; if @is_whole, the path
+ * and the method too. *next is the index of @route at first. False: there are no more. */
+bool probe_next(struct probe *probe, const struct route *route, size_t number, bool is_whole,
                 size_t *next);
+
+/* Make it the request of @route that it is by probe_init(), with what @route leaves open as @other
+ * names it: the host, https, the certificate, the method, the client, the country and the network.
+ * Of hosts and methods that both name it has one that both match. The path is @path. False: there
+ * is none, or one of the two does not match the path. */
+bool probe_join(struct probe *probe, const struct route *route, size_t number,
+                const struct route *other, struct span path);
+
+/* Let the request have what meets the conditions, in place of the fields and the query it has. */
+void probe_send(struct probe *probe, const struct value_match *fields, size_t n_fields,
+                const struct value_match *parameters, size_t n_parameters);
+
+/* The path of the request; with a segment where the pattern needs none. Empty: it is too long. */
+struct span probe_path(struct probe *probe);
+
+/* Let the request have @path. False: no route matches such a path. */
+bool probe_read(struct probe *probe, struct span path);
 
 /* The first route that matches, ignoring refusals; NULL: none. A token has the first value of each
  * claim that the route of the probe names. *path: the path of the request. */
 const struct route *probe_find_route(struct probe *probe, struct span method,
                                      const struct spelling *spelling, struct span *path);
+
+/* The same for the method of the probe and the path of probe_path(). */
+const struct route *probe_find_taker(struct probe *probe);
 
 /* The same for the request with @path in place of its own. */
 const struct route *probe_look_up(struct probe *probe, struct span method, struct span path);
@@ -84,7 +107,7 @@ bool probe_is_served_by(const struct probe *probe, const struct route *other);
 bool probe_has_claims(const struct probe *probe, const struct route *other);
 
 /* Whether any client can send the values of @conditions: they stand in the file. A value of the
- * environment may be a secret. Conditions that want a value to be absent are not met by sending. */
+ * environment may be a secret. */
 bool probe_can_send(const struct section_items *items, const struct value_match *conditions);
 
 /* 0: the same servers are sent the same Host, so that a path is the same request. */
@@ -98,8 +121,5 @@ const struct span *probe_methods(const struct route *route, size_t *n);
 
 /* Whether @pattern names a segment, or a part of one. */
 bool probe_has_literal(const struct pattern *pattern);
-
-/* Write @span for a query, each byte as an escape. */
-void probe_write_encoded(struct span span, struct text *text);
 
 #endif /* SLUICE_POLICY_LINT_LINT_PROBE_H */

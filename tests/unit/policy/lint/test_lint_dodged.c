@@ -402,6 +402,19 @@ static const struct {
      "jwt: {main: {secret: \"0123456789abcdef0123456789abcdef\", issuer: x}}\n" LIMITS
      "routes:\n  - {match: {host: a.test, jwt: {tier: free}}, limits: [l, m], upstream: "
      "u}\n" ALL_M},
+    {1, /* the later route names a path and a method */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {path: /1/**, method: PUT}, limits: [m], upstream: u}\n"},
+    {1, /* one of the methods */ LIMITS
+     "routes:\n  - {match: {host: a.test, method: [GET, PUT]}, limits: [l, m], upstream: u}\n"
+     "  - {match: {method: PUT}, limits: [m], upstream: u}\n"},
+    {1, /* another upstream with the same servers */ LIMITS
+     "routes:\n  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {limits: [m], upstream: \"http://127.0.0.1:1\"}\n"},
+    {0, /* a path for which the route has the same limits */ LIMITS
+     "routes:\n  - {match: {host: a.test, path: /1/**}, limits: [m], upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {path: /1/**}, limits: [m], upstream: u}\n"},
 };
 
 START_TEST(a_route_is_warned_of_once_where_another_host_avoids_a_limit)
@@ -439,6 +452,9 @@ static const struct {
     {1, /* the later route names a host */ BOTH LIMITS
      "routes:\n  - {match: {scheme: https}, limits: [l, m], upstream: u}\n"
      "  - {match: {host: a.test}, limits: [m], upstream: u}\n"},
+    {1, /* the later route names a path and a method */ BOTH LIMITS
+     "routes:\n  - {match: {scheme: https}, limits: [l, m], upstream: u}\n"
+     "  - {match: {path: /1/**, method: PUT}, limits: [m], upstream: u}\n"},
     {0, /* a certificate: others have limits of their own */ BOTH LIMITS
      "routes:\n  - {match: {scheme: https, client_cert: true}, limits: [l], upstream: u}\n" ALL_M},
 };
@@ -457,6 +473,10 @@ START_TEST(a_route_is_warned_of_where_the_other_scheme_avoids_a_limit)
 END_TEST
 
 /* --- routes that a header leads to --- */
+
+#define LOGIN_L                                                                                    \
+    "  - {match: {path: /1/2*/**, ignore_case: true}, limits: [l, m], upstream: u}\n"              \
+    "  - {match: {path: /1/**}, limits: [m], upstream: u}\n"
 
 #define REST_M "  - {name: rest, limits: [m], upstream: u}\n"
 
@@ -527,6 +547,96 @@ static const struct {
      "jwt: {main: {secret: \"0123456789abcdef0123456789abcdef\", issuer: x}}\n" LIMITS
      "routes:\n  - {match: {header: {x-in: a}, jwt: {tier: paid}}, limits: [l], upstream: u}\n"
      "  - {match: {jwt: {tier: free}}, limits: [m], upstream: u}\n"},
+    {1, /* the route names a host and the narrower one none */ LIMITS
+     "routes:\n  - {match: {host: a.test, path: /1/**, header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n" LOGIN_L},
+    {1, /* a host and no path */ LIMITS
+     "routes:\n  - {match: {host: a.test, header: {x-in: a}}, limits: [m], upstream: u}\n" LOGIN_L},
+    {1, /* a scheme */ LIMITS
+     "routes:\n  - {match: {scheme: https, path: /1/**, header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n" LOGIN_L},
+    {1, /* a method */ LIMITS
+     "routes:\n  - {match: {method: PUT, path: /1/**, header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n" LOGIN_L},
+    {1, /* one of the methods of both */ LIMITS
+     "routes:\n  - {match: {method: [PUT, POST], path: /1/**, header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n"
+     "  - {match: {method: [GET, POST], path: /1/2*/**}, limits: [l], upstream: u}\n"},
+    {1, /* one of the hosts of both, which one writes with a star */ LIMITS
+     "routes:\n  - {match: {host: [a.test, \"*.b.test\"], header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n"
+     "  - {match: {host: [c.test, d.b.test], path: /1}, limits: [l], upstream: u}\n"},
+    {1, /* a host with a star of the narrower route */ LIMITS
+     "routes:\n  - {match: {host: a.b.test, path: /1/**, header: {x-in: a}}, limits: [m], "
+     "upstream: u}\n"
+     "  - {match: {host: \"*.b.test\", path: /1/2}, limits: [l], upstream: u}\n"},
+    {1, /* a parameter and a host */ LIMITS
+     "routes:\n  - {match: {host: a.test, path: /1/**, query: {in: true}}, limits: [m], "
+     "upstream: u}\n" LOGIN_L},
+    {1, /* the second path of the narrower route */ LIMITS
+     "routes:\n  - {match: {path: /1/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: [/0/2*/**, /1/2*/**]}, limits: [l, m], upstream: u}\n" REST_M},
+    {1, /* of both */ LIMITS
+     "routes:\n  - {match: {path: [/2/**, /1/**], header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: [/0/2*/**, /1/2*/**]}, limits: [l, m], upstream: u}\n" REST_M},
+    {1, /* the second path of the route, which is the narrower one */ LIMITS
+     "routes:\n  - {match: {path: [/2, /1/2], header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /1/**, method: PUT}, limits: [l, m], upstream: u}\n"},
+    {1, /* a field beside one that must be absent */ LIMITS
+     "routes:\n  - {match: {header: {x-in: a, x-out: false}, query: {out: false}}, limits: [m], "
+     "upstream: u}\n"
+     "  - {limits: [l, m], upstream: u}\n"},
+    {1, /* the narrower route asks for a field of its own */ LIMITS
+     "routes:\n  - {match: {query: {in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {header: {x-own: b}, query: {own: true}}, limits: [l], upstream: u}\n"},
+    {1, /* for some value of the same field */ LIMITS
+     "routes:\n  - {match: {header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {header: {x-in: true}}, limits: [l], upstream: u}\n"},
+    {0, /* for another value of it: each may be a request of its own */ LIMITS
+     "routes:\n  - {match: {header: {x-in: a}, query: {in: b}}, limits: [m], upstream: u}\n"
+     "  - {match: {header: {x-in: b}}, limits: [l], upstream: u}\n"
+     "  - {match: {query: {in: a}}, limits: [l], upstream: u}\n"},
+    {1, /* a certificate that clients of the narrower route have */ LIMITS
+     "routes:\n  - {match: {path: /1/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /1/2, client_cert: true}, limits: [l], upstream: u}\n"},
+    {0, /* one that they do not have */ LIMITS
+     "routes:\n  - {match: {client_cert: true, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /1/2}, limits: [l], upstream: u}\n"},
+    {0, /* another host, scheme, method, client, server; an earlier route; a field that is absent */
+     LIMITS
+     "routes:\n"
+     "  - {match: {host: a.test, path: /1, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {host: b.test, path: /1}, limits: [l], upstream: u}\n"
+     "  - {match: {scheme: https, path: /2/**, header: {x-in: a}}, limits: [m], upstream: "
+     "u}\n"
+     "  - {match: {scheme: http, path: /2/1}, limits: [l], upstream: u}\n"
+     "  - {match: {method: PUT, path: /3/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {method: [GET, POST], path: /3/1}, limits: [l], upstream: u}\n"
+     "  - {match: {host: c.test, path: /4/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /4/1}, limits: [l], upstream: \"http://127.0.0.1:2\"}\n"
+     "  - {match: {host: c.test, path: /5/1}, limits: [m], upstream: u}\n"
+     "  - {match: {host: c.test, path: /5/**, header: {x-in: a}}, limits: [m], upstream: u}\n"
+     "  - {match: {path: /5/1}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /6/**, header: {x-in: a, x-forwarded-proto: http}}, limits: [m], "
+     "upstream: u}\n"
+     "  - {match: {path: /6/1}, limits: [l], upstream: u}\n"},
+    {1, /* without the field, a host */ LIMITS
+     "routes:\n  - {match: {path: /1*/**, ignore_case: true, header: {x-out: false}}, limits: [l], "
+     "upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [m], upstream: u}\n"
+     "  - {respond: {status: 421}}\n"},
+    {1, /* a scheme and a method */ LIMITS
+     "routes:\n  - {match: {path: /1*/**, ignore_case: true, query: {out: false}}, limits: [l], "
+     "upstream: u}\n"
+     "  - {match: {scheme: https, method: PUT}, limits: [m], upstream: u}\n"},
+    {1, /* a path */ LIMITS
+     "routes:\n  - {match: {header: {x-out: false}}, limits: [l], upstream: u}\n"
+     "  - {match: {path: /1/**}, limits: [m], upstream: u}\n"},
+    {0, /* the same limits, other servers, an answer */ LIMITS
+     "routes:\n  - {match: {header: {x-out: false}}, limits: [l], upstream: u}\n"
+     "  - {match: {host: a.test}, limits: [l, m], upstream: u}\n"
+     "  - {match: {path: /1/**}, limits: [m], upstream: \"http://127.0.0.1:2\"}\n"
+     "  - {match: {path: /2/**}, limits: [m], respond: {status: 401}}\n"},
     {0, /* of another method, host and path */ LIMITS
      "routes:\n  - {match: {method: POST, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
      "  - {match: {host: a, header: {x-in: \"1\"}}, limits: [], upstream: u}\n"
@@ -539,7 +649,7 @@ START_TEST(a_field_that_any_client_can_send_leads_past_no_limit_unwarned)
     char yaml[YAML_BYTES_MAX];
     struct diags diags;
     unsigned n;
-    (void)snprintf(yaml, sizeof(yaml), HEAD "%s", CHOSEN[_i].yaml);
+    (void)snprintf(yaml, sizeof(yaml), BOTH_ASKING UPSTREAM_U "%s", CHOSEN[_i].yaml);
     check(yaml, &diags);
     (void)find_kind(&diags, "client-chosen-route", &n);
     ck_assert_msg(n == CHOSEN[_i].n_warnings, "%u: %s", n, CHOSEN[_i].yaml);
@@ -605,6 +715,9 @@ START_TEST(many_routes_are_compared_in_bounded_steps)
     fclose(file);
     check(yaml, &diags);
     ck_assert_ptr_nonnull(strstr(find_text(&diags, &n), "it is not known whether routes can be"));
+    ck_assert_uint_eq(n, 1);
+    ck_assert_ptr_nonnull(strstr(find_kind(&diags, "client-chosen-route", &n),
+                                 "it is not known whether fields lead past limits"));
     ck_assert_uint_eq(n, 1);
     diags_close(&diags);
     free(yaml);
