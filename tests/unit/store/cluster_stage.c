@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "net/loop.h"
+#include "store/layers.h"
 
 enum { DEADLINE_US = 5 * 1000 * 1000 };
 
@@ -10,6 +11,7 @@ const char *const STAGE_KEYS[STAGE_MASTERS] = {"{b}", "{c}", "{a}"};
 
 struct redis_nodes stage_nodes;
 struct store *stage_store;
+struct client_calls *stage_calls;
 struct loop *stage_loop;
 
 void stage_start_nodes(void)
@@ -55,12 +57,16 @@ void stage_open(void)
     }
     redis_nodes_flush(&stage_nodes);
     ck_assert_int_eq(loop_new(&stage_loop), STATUS_OK);
+    stage_calls = client_calls_new(stage_loop);
+    ck_assert_ptr_nonnull(stage_calls);
+    options.redis.calls = stage_calls;
     ck_assert_int_eq(redis_cluster_store_new(stage_loop, &options, &stage_store), STATUS_OK);
 }
 
 void stage_close(void)
 {
     store_free(stage_store);
+    client_calls_leave(stage_calls);
     loop_free(stage_loop);
 }
 

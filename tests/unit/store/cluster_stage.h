@@ -23,6 +23,7 @@ extern const char *const STAGE_KEYS[STAGE_MASTERS];
 
 extern struct redis_nodes stage_nodes;
 extern struct store *stage_store;
+extern struct client_calls *stage_calls;
 extern struct loop *stage_loop;
 
 /* Fixtures: the nodes once for all tests, the store for each; and the contract, whose

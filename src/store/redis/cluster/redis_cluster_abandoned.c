@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/client_calls.h"
 #include "store/redis/cluster/redis_cluster.h"
 
 /* A decision that goes on without its caller. */
@@ -14,14 +15,33 @@ struct redis_cluster_abandoned {
     struct list node; /* in cluster->abandoned */
     struct redis_cluster *cluster;
     struct redis_cluster_ticket *ticket; /* until the answer */
+    struct client *client;               /* it counts as a call of that; NULL: of none */
     struct decision decision;            /* over the charges */
     struct charge charges[LIMITS_PER_ROUTE_MAX];
     uint64_t edges[LIMITS_PER_ROUTE_MAX][LIMIT_EDGES];
     char keys[];
 };
 
+/* As a call that is under way where its decision is cancelled: see client_calls.h. */
+static void begin_client_call(struct redis_cluster_abandoned *abandoned)
+{
+    struct client_calls *calls = abandoned->cluster->nodes.options.calls;
+    const struct address *client = &abandoned->decision.client;
+    if (calls != NULL && client->family != ADDRESS_NONE) {
+        abandoned->client = client_calls_begin(calls, client);
+    }
+    if (abandoned->client != NULL) {
+        client_calls_join(calls);
+    }
+}
+
 static void end(struct redis_cluster_abandoned *abandoned)
 {
+    struct client_calls *calls = abandoned->cluster->nodes.options.calls;
+    if (abandoned->client != NULL) {
+        client_calls_end(calls, abandoned->client);
+        client_calls_leave(calls);
+    }
     list_remove(&abandoned->node);
     free(abandoned);
 }
@@ -89,6 +109,8 @@ bool redis_cluster_abandon(struct redis_cluster_ticket *ticket)
     abandoned->decision.frames[0].on_answer = on_answer;
     abandoned->cluster = ticket->cluster;
     abandoned->ticket = ticket;
+    abandoned->client = NULL;
+    begin_client_call(abandoned);
     ticket->decision = &abandoned->decision;
     point_to_copies(ticket->spread, ticket->decision);
     list_push_back(&ticket->cluster->abandoned, &abandoned->node);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "cluster_stage.h"
+#include "store/client_calls.h"
 #include "store/redis_options.h"
 
 START_TEST(the_keys_of_these_tests_lie_on_different_nodes)
@@ -228,6 +229,14 @@ END_TEST
 
 enum { N_LEAVING = 8 };
 
+static const struct address LEAVING = {.family = ADDRESS_IPV4, .bytes = {192, 0, 2, 7}};
+
+static unsigned calls_of_leaving(void)
+{
+    const struct client *client = client_calls_find(stage_calls, &LEAVING);
+    return client != NULL ? client->n_calls : 0;
+}
+
 static void await_settled(void)
 {
     while (!store_is_settled(stage_store)) {
@@ -246,8 +255,8 @@ static void cancel_after(size_t n, size_t n_calls, const uint32_t limits[2], uin
     for (size_t i = 0; i < n; i++) {
         charges[i][0] = stage_charge(limits[0], STAGE_KEYS[0], 2);
         charges[i][1] = stage_charge(limits[1], STAGE_KEYS[1], 2);
-        decisions[i] =
-            (struct decision){.charges = charges[i], .n_charges = 2, .returned = returned};
+        decisions[i] = (struct decision){
+            .charges = charges[i], .n_charges = 2, .returned = returned, .client = LEAVING};
         ck_assert_int_eq(store_decide(stage_store, &decisions[i], on_rival), STORE_PENDING);
     }
     while (stage_count().nodes.n_calls < n_before + n * n_calls) {
@@ -310,6 +319,15 @@ START_TEST(slots_of_what_is_cancelled_between_two_slots_are_given_back)
     await_settled();
     ck_assert_uint_eq(stage_remaining(SLOTS, STAGE_KEYS[0]), 2);
     ck_assert_uint_eq(stage_remaining(SLOTS, STAGE_KEYS[1]), 2);
+}
+END_TEST
+
+START_TEST(what_is_cancelled_between_two_slots_counts_as_a_call_of_its_client)
+{
+    cancel_after(N_LEAVING, 3, TWO_BUCKETS, 0);
+    ck_assert_uint_ge(calls_of_leaving(), N_LEAVING);
+    await_settled();
+    ck_assert_uint_eq(calls_of_leaving(), 0);
 }
 END_TEST
 
@@ -388,6 +406,7 @@ int main(void)
     tcase_add_test(several, what_is_cancelled_before_it_is_charged_is_not_charged);
     tcase_add_loop_test(several, slots_of_what_is_cancelled_between_two_slots_are_given_back, 0, 2);
     tcase_add_test(several, what_is_cancelled_ends_with_its_limits);
+    tcase_add_test(several, what_is_cancelled_between_two_slots_counts_as_a_call_of_its_client);
     tcase_add_test(several, what_is_cancelled_ends_with_the_store);
     tcase_add_test(several, a_slot_of_what_is_cancelled_is_given_back_before_the_store_is_settled);
     suite_add_tcase(suite, several);
