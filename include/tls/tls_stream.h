@@ -33,8 +33,7 @@ enum {
     TLS_HANDSHAKES_PER_ITERATION = 8,
     TLS_HANDSHAKES_US = 500,
     TLS_LAST_TURNS = 4, /* of so many steps one is of those that come last */
-    TLS_LAST_REST =
-        3, /* they rest for so many times what a step took, while others have requests */
+    TLS_LAST_PAUSE = 3, /* see tls_note_activity() */
     /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
      * to renegotiate; more break the connection. */
     TLS_MESSAGES_MAX = 100,
@@ -85,17 +84,16 @@ struct tls_outcome {
 /* When the cryptography of a handshake begins. */
 enum tls_turn {
     TLS_TURN_NEXT,  /* behind those that are queued for that */
-    TLS_TURN_LAST,  /* behind all, but for one in TLS_LAST_TURNS; see tls_note_request() too */
+    TLS_TURN_LAST,  /* behind all, but for one in TLS_LAST_TURNS; see tls_note_activity() too */
     TLS_TURN_NEVER, /* the connection is refused */
 };
 
-/* A request has begun, on @tls or, if NULL, on a stream without TLS; or a piece of its answer, or
- * of a tunnel, has been sent there. While there is work of that kind, those handshakes that come
- * last rest in between for TLS_LAST_REST times as long as they take, so that it does not wait for
- * them again and again. The first request behind such a handshake does not count: where all are of
- * one client, it has the worker for itself. */
-void tls_note_request(struct tls_worker *worker, const struct stream *tls);
-void tls_note_piece(struct tls_worker *worker, const struct stream *tls);
+/* A request has begun, on @tls or, if NULL, on a stream without TLS; or a piece of a body or of a
+ * tunnel has passed. While there is such activity, handshakes of low priority, TLS_TURN_LAST, pause
+ * in between for TLS_LAST_PAUSE times as long as they take, so that nothing waits for them again
+ * and again. The first activity behind such a handshake does not count: without that of others, a
+ * client has the worker for itself. */
+void tls_note_activity(struct tls_worker *worker, const struct stream *tls);
 
 struct tls_handler {
     /* The client's first message is complete, and @entry will serve it. NULL: TLS_TURN_NEXT. */

@@ -109,7 +109,7 @@ static void begin_request(struct admin_connection *connection)
     struct admin *admin = connection->admin_listener->admin;
     if (admin->tls != NULL) {
         const struct stream *stream = &connection->stream;
-        tls_note_request(admin->tls, tls_is_used(stream) ? stream : NULL);
+        tls_note_activity(admin->tls, tls_is_used(stream) ? stream : NULL);
     }
     connection->method_bytes = 0;
     connection->target_bytes = 0;

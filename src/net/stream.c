@@ -322,10 +322,12 @@ enum status stream_connect(struct stream *stream, struct loop *loop,
     tune(stream->fd);
     make_events(stream, loop);
     if (connect(stream->fd, sockaddr, (socklen_t)sockaddr_bytes) != 0 && errno != EINPROGRESS) {
-        const int error = errno;
-        if (error == EAGAIN && sockaddr->sa_family == AF_UNIX &&
-            begin_retries(stream, loop, sockaddr, sockaddr_bytes)) {
-            return STATUS_OK;
+        int error = errno;
+        if (error == EAGAIN && sockaddr->sa_family == AF_UNIX) {
+            if (begin_retries(stream, loop, sockaddr, sockaddr_bytes)) {
+                return STATUS_OK;
+            }
+            error = ENOMEM;
         }
         stream_close(stream);
         errno = error;

@@ -23,7 +23,8 @@ enum {
     SESSIONS_KEPT = 256,
     SEALED_BLOCKS_KEPT = 16,
     ALERT_BYTES = 7,
-    PAUSE_US = 1000, /* the shortest: a timer knows no shorter ones */
+    PAUSE_SHORTEST_US = 1000,     /* a timer knows no shorter ones */
+    PAUSE_LONGEST_US = 50 * 1000, /* where the worker itself did not run for a time */
 };
 
 const char *tls_failure_label(enum tls_failure failure)
@@ -173,19 +174,30 @@ static void step(struct tls_session *session)
     }
 }
 
+/* The next step of a session of low priority may be the one that takes long: that behind a
+ * HelloRetryRequest. It goes first there, so that a handshake waits once, but only it: a client may
+ * cause any number of steps. */
+static void enqueue(struct tls_session *session, enum tls_turn turn)
+{
+    struct tls_worker *worker = session->worker;
+    if (session->is_low_priority && !session->went_first) {
+        session->went_first = true;
+        list_push_front(&worker->queued_last, &session->queued);
+    } else if (session->is_low_priority || turn == TLS_TURN_LAST) {
+        session->n_exempt = session->is_low_priority ? session->n_exempt : EXEMPT_ACTIVITIES;
+        session->is_low_priority = true;
+        list_push_back(&worker->queued_last, &session->queued);
+    } else {
+        list_push_back(&worker->queued, &session->queued);
+    }
+}
+
 static void queue(struct tls_session *session, enum tls_turn turn)
 {
     struct tls_worker *worker = session->worker;
     if (list_is_empty(&session->queued)) {
         session->phase = SESSION_QUEUED;
-        if (session->came_last) {
-            /* Behind a HelloRetryRequest its next step may be the one that takes long. */
-            list_push_front(&worker->queued_last, &session->queued);
-        } else {
-            session->came_last = turn == TLS_TURN_LAST;
-            list_push_back(session->came_last ? &worker->queued_last : &worker->queued,
-                           &session->queued);
-        }
+        enqueue(session, turn);
         loop_at_iteration_end(worker->loop, &worker->handshakes);
     }
 }
@@ -206,18 +218,19 @@ static struct list *choose_queue(struct tls_worker *worker)
 }
 
 /* A step of queued_last took @took_us. */
-static void rest(struct tls_worker *worker, uint64_t took_us)
+static void pause_after(struct tls_worker *worker, uint64_t took_us)
 {
-    if (worker->n_works == worker->n_works_seen) {
-        worker->owed_us = 0;
+    if (worker->n_activities == worker->n_activities_seen) {
+        worker->pause_debt_us = 0;
         return;
     }
-    worker->owed_us += TLS_LAST_REST * took_us;
-    if (worker->owed_us >= PAUSE_US) {
-        timer_arm(&worker->pause, worker->owed_us);
+    worker->pause_debt_us += TLS_LAST_PAUSE * took_us;
+    if (worker->pause_debt_us >= PAUSE_SHORTEST_US) {
+        timer_arm(&worker->pause, worker->pause_debt_us < PAUSE_LONGEST_US ? worker->pause_debt_us
+                                                                           : PAUSE_LONGEST_US);
         worker->is_paused = true;
-        worker->owed_us = 0;
-        worker->n_works_seen = worker->n_works;
+        worker->pause_debt_us = 0;
+        worker->n_activities_seen = worker->n_activities;
     }
 }
 
@@ -258,7 +271,7 @@ static void on_turn(struct loop_task *task)
         step(session);
         now_us = clock_monotonic_us();
         if (from == &worker->queued_last) {
-            rest(worker, now_us - step_from_us);
+            pause_after(worker, now_us - step_from_us);
         }
     }
     read_behind_handshakes(worker);

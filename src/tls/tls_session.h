@@ -20,6 +20,7 @@
 #include "tls/tls_stream.h"
 
 enum {
+    EXEMPT_ACTIVITIES = 4, /* behind a handshake of low priority: a request, and its answer */
     RECORD_BYTES_MAX = 16 * 1024,
     RECORD_OVERHEAD = 64, /* header, nonce, tag and content type: 22 to 29 bytes */
     RECORDS_MAX = 5,      /* of one write: a large block and a head */
@@ -41,12 +42,12 @@ struct tls_worker {
     struct list queued;        /* sessions whose handshake can go on */
     struct list queued_last;   /* those that begin behind them: TLS_TURN_LAST */
     unsigned n_turns;
-    uint64_t n_works;      /* see tls_note_request() */
-    uint64_t n_works_seen; /* at the latest step of queued_last */
-    uint64_t owed_us;      /* that queued_last is to rest, before it has come to a pause */
-    struct timer pause;    /* of queued_last */
-    bool is_paused;        /* it is armed */
-    struct list readable;  /* those that have ended it, and have bytes to read */
+    uint64_t n_activities;      /* see tls_note_activity() */
+    uint64_t n_activities_seen; /* when the latest pause began */
+    uint64_t pause_debt_us;     /* of queued_last, before it is long enough for a timer */
+    struct timer pause;         /* of queued_last */
+    bool is_paused;             /* it is armed */
+    struct list readable;       /* those that have ended it, and have bytes to read */
     struct loop_task handshakes;
     struct list held; /* sessions whose `unsent` waits for what their owners write */
     struct loop_task send_held;
@@ -81,9 +82,10 @@ struct tls_session {
     struct tls_client_context *context; /* a reference; NULL: we are the server */
     const char *alert;                  /* that ended an open session; static; NULL: none */
     struct list queued;                 /* node in worker->queued or worker->readable */
-    bool came_last;   /* it was in worker->queued_last, and has had one request at most */
-    bool has_request; /* it has had one, where it came last */
-    struct list held; /* node in worker->held */
+    bool is_low_priority;               /* its steps are for worker->queued_last */
+    bool went_first;                    /* there, once */
+    unsigned n_exempt;                  /* so many activities do not count yet */
+    struct list held;                   /* node in worker->held */
     struct loop_task look_again;
     /* bytes of the ClientHello and after it, received and not read by OpenSSL; NULL: none */
     char *hello;

@@ -659,20 +659,13 @@ bool tls_is_queued(const struct stream *stream)
     return session_of(stream)->phase == SESSION_QUEUED;
 }
 
-void tls_note_request(struct tls_worker *worker, const struct stream *tls)
+void tls_note_activity(struct tls_worker *worker, const struct stream *tls)
 {
     struct tls_session *session = tls != NULL ? session_of(tls) : NULL;
-    if (session != NULL && session->came_last) {
-        session->came_last = !session->has_request;
-        session->has_request = true;
-    }
-    tls_note_piece(worker, tls);
-}
-
-void tls_note_piece(struct tls_worker *worker, const struct stream *tls)
-{
-    if (tls == NULL || !session_of(tls)->came_last) {
-        worker->n_works++;
+    if (session != NULL && session->n_exempt > 0) {
+        session->n_exempt--;
+    } else {
+        worker->n_activities++;
     }
 }
 

@@ -366,7 +366,7 @@ static bool begin(struct downstream *downstream, uint64_t now_us)
                              &downstream->connection.candidate);
     }
     if (downstream->connection.env->tls != NULL) {
-        tls_note_request(downstream->connection.env->tls, downstream->client.tls);
+        tls_note_activity(downstream->connection.env->tls, downstream->client.tls);
     }
     downstream->phase = DOWNSTREAM_BUSY;
     eviction_publish(&downstream->connection.candidate, downstream->busy_from_us);

@@ -97,14 +97,14 @@ static struct waiting_client *join_client(struct body_buffer *buffer)
     }
     struct waiting_client *client = malloc(sizeof(*client));
     if (client == NULL) {
-        return &buffers->unnamed;
+        return &buffers->overflow;
     }
     *client = (struct waiting_client){.client = buffer->client};
     list_init(&client->node);
     list_init(&client->buffers);
     if (tsearch(client, &buffers->by_address, compare) == NULL) {
         free(client);
-        return &buffers->unnamed;
+        return &buffers->overflow;
     }
     return client;
 }
@@ -134,7 +134,7 @@ static void stop_waiting(struct body_buffer *buffer)
         return;
     }
     list_remove(&client->node);
-    if (client != &buffers->unnamed) {
+    if (client != &buffers->overflow) {
         (void)tdelete(client, &buffers->by_address, compare);
         free(client);
     }
@@ -148,9 +148,9 @@ static void on_retry(void *context)
 {
     struct body_buffers *buffers = context;
     struct list served;
-    struct list sated; /* clients with their share */
+    struct list at_share; /* clients with their share */
     list_init(&served);
-    list_init(&sated);
+    list_init(&at_share);
     buffers->is_full = false;
     while (!list_is_empty(&buffers->waiting) && !buffers->is_full) {
         struct waiting_client *client =
@@ -163,13 +163,13 @@ static void on_retry(void *context)
             list_push_back(&served, &buffer->node);
         } else if (buffer->lack == BODY_BUFFER_SHARE) {
             list_remove(&client->node);
-            list_push_back(&sated, &client->node);
+            list_push_back(&at_share, &client->node);
         } else {
             buffers->is_full = true;
         }
     }
-    while (!list_is_empty(&sated)) {
-        struct list *node = sated.next;
+    while (!list_is_empty(&at_share)) {
+        struct list *node = at_share.next;
         list_remove(node);
         list_push_back(&buffers->waiting, node);
     }
@@ -190,8 +190,8 @@ void body_buffers_init(struct body_buffers *buffers, struct body_budget *budget,
     buffers->buffered_bytes = buffered_bytes;
     pool_init(&buffers->blocks, sizeof(struct body_block), BODY_BLOCKS_KEPT);
     list_init(&buffers->waiting);
-    list_init(&buffers->unnamed.node);
-    list_init(&buffers->unnamed.buffers);
+    list_init(&buffers->overflow.node);
+    list_init(&buffers->overflow.buffers);
     timer_init(&buffers->retry_timer, loop, on_retry, buffers);
 }
 

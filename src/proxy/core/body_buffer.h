@@ -5,7 +5,8 @@
  * buffer takes a block when bytes may come, and returns it when they have been passed on. One that
  * gets no block waits in its worker, which tries again every BODY_BUFFER_RETRY_US: the block may
  * be returned by another worker. Clients whose buffers wait are served in turn, a block each; how
- * many wait with one of them costs the others nothing. */
+ * many wait with one of them costs the others nothing. Those that may be of many clients have one
+ * turn together. */
 
 #ifndef SLUICE_PROXY_CORE_BODY_BUFFER_H
 #define SLUICE_PROXY_CORE_BODY_BUFFER_H
@@ -46,7 +47,7 @@ struct body_buffers {
     struct pool blocks;             /* struct body_block */
     struct list waiting;            /* struct waiting_client, for a block: whose turn it is first */
     void *by_address;               /* the same, see tsearch(3); NULL: none */
-    struct waiting_client unnamed;  /* for those that memory lacks for: any client's */
+    struct waiting_client overflow; /* of any client, where there is no memory */
     bool is_full; /* one of them lacks BODY_BUFFER_FULL, or has since the last try */
     struct timer retry_timer;
 };

@@ -49,11 +49,11 @@ void exchange_touch_at(struct exchange *exchange, uint64_t now_us);
 MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces,
                                    int n_pieces, bool last);
 
-/* A piece has gone to the client, and others may follow. */
-static inline void exchange_note_piece(const struct exchange *exchange)
+/* A piece of a body or of a tunnel passes. The last of a body came with what else counts. */
+static inline void exchange_note_piece(const struct exchange *exchange, bool last)
 {
-    if (exchange->env->tls != NULL) {
-        tls_note_piece(exchange->env->tls, exchange->client->tls);
+    if (!last && exchange->env->tls != NULL) {
+        tls_note_activity(exchange->env->tls, exchange->client->tls);
     }
 }
 

@@ -100,6 +100,7 @@ bool exchange_send_pieces(struct exchange *exchange, const struct span *pieces, 
 bool exchange_on_body(struct exchange *exchange, struct span piece, bool last)
 {
     assert(!exchange->is_request_blocked);
+    exchange_note_piece(exchange, last);
     if (exchange->state == EXCHANGE_TUNNEL) {
         return tunnel_on_client_piece(exchange, piece, last);
     }
@@ -291,7 +292,6 @@ static bool on_piece_sent(struct exchange *exchange, enum stream_result result, 
     if (last) {
         exchange_complete(exchange, now_us);
     } else {
-        exchange_note_piece(exchange);
         exchange_touch_at(exchange, now_us);
     }
     return !last;
@@ -456,6 +456,7 @@ static void pass_trailers(struct exchange *exchange)
 static bool on_body(struct upstream_user *user, struct span piece, bool last)
 {
     struct exchange *exchange = exchange_of(user);
+    exchange_note_piece(exchange, last);
     if (exchange->state == EXCHANGE_TUNNEL) {
         return tunnel_on_upstream_piece(exchange, piece, last);
     }
@@ -470,6 +471,7 @@ static bool on_pipe(struct upstream_user *user, struct pipe *pipe)
     struct exchange *exchange = exchange_of(user);
     struct client *client = exchange->client;
     assert(exchange->is_response_started && !exchange->is_head_pending);
+    exchange_note_piece(exchange, false);
     exchange->response_bytes += pipe->n_bytes;
     return on_piece_sent(exchange, client->ops->send_pipe(client, pipe), false,
                          clock_monotonic_us());

@@ -113,7 +113,6 @@ bool tunnel_on_upstream_piece(struct exchange *exchange, struct span piece, bool
         return false;
     }
     if (!last) {
-        exchange_note_piece(exchange);
         on_moved(exchange);
         return true;
     }

@@ -332,7 +332,11 @@ static const struct {
     {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x05\0\x18\0\x01k", 7}, true},
     {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x0a\0\x17\0\x01k\0\x18\0\x01k", 12}, false},
     {{"\0\x04\0\x1d\0\x18", 6}, {"\0\x0a\x0a\x0a\0\x01k\0\x18\0\x01k", 12}, true},
-    {{"\0\x02\x11\xec", 4}, {"\0\x05\x11\xec\0\x01k", 7}, false},
+    {{"\0\x04\x11\xec\0\x1d", 6}, {"\0\x05\x11\xec\0\x01k", 7}, false},
+    /* X25519MLKEM768 is not known to all, and not to TLS 1.2 */
+    {{"\0\x04\x11\xec\0\x18", 6}, {"", 0}, true},
+    {{"\0\x04\x11\xec\0\x18", 6}, {"\0\x05\x11\xec\0\x01k", 7}, true},
+    {{"\0\x06\x11\xec\0\x1d\0\x18", 8}, {"\0\x0a\x11\xec\0\x01k\0\x18\0\x01k", 12}, true},
     {{"\0\x04\0\x17", 4}, {"\0", 1}, false}, /* cut: OpenSSL will refuse them */
 };
 
