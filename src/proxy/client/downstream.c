@@ -365,7 +365,7 @@ static bool begin(struct downstream *downstream, uint64_t now_us)
         eviction_note_spoken(&downstream->connection.clients->connection_limits->eviction,
                              &downstream->connection.candidate);
     }
-    if (downstream->connection.env->tls != NULL) {
+    if (UNLIKELY(downstream->connection.env->tls != NULL)) {
         tls_note_activity(downstream->connection.env->tls, downstream->client.tls);
     }
     downstream->phase = DOWNSTREAM_BUSY;

@@ -430,7 +430,7 @@ static void begin_request(struct http2_connection *connection, bool has_body, ui
     downstream_end_first(downstream);
     request->client.is_leaving = http2_stream_is_reset_ahead(&request->stream, connection->unread);
     counter_up(&env_of(connection)->meters->http2_requests);
-    if (env_of(connection)->tls != NULL) {
+    if (UNLIKELY(env_of(connection)->tls != NULL)) {
         tls_note_activity(env_of(connection)->tls, tls);
     }
     http2_request_begin(request, has_body, now_us);

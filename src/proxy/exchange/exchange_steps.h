@@ -52,7 +52,7 @@ MUST_USE bool exchange_send_pieces(struct exchange *exchange, const struct span 
 /* A piece of a body or of a tunnel passes. The last of a body came with what else counts. */
 static inline void exchange_note_piece(const struct exchange *exchange, bool last)
 {
-    if (!last && exchange->env->tls != NULL) {
+    if (UNLIKELY(!last && exchange->env->tls != NULL)) {
         tls_note_activity(exchange->env->tls, exchange->client->tls);
     }
 }
