@@ -45,7 +45,7 @@
     X(REPLACED_FIELD, "replaced-field", "a field that counts as absent: no peer is trusted")       \
     X(UNREACHABLE_PLAN, "unreachable-plan", "plans that no client can have")                       \
     X(LONE_FINGERPRINT, "lone-fingerprint", "a limit that counts by client.ja4 alone")             \
-    X(NAMED_VICTIM, "named-victim", "a ban of keys that clients can send for one another")         \
+    X(NAMED_VICTIM, "named-victim", "a ban that one client can bring upon others")                 \
     X(NARROW_PREFIX, "narrow-prefix", "a limit that counts one IPv6 client as 65,536")             \
     X(TRUSTS_ALL, "trusts-all", "trusted_proxies that contain every address")                      \
     X(MISSING_PROXIES, "missing-proxies", "client.ip on a public address without trusted_proxies") \

@@ -105,6 +105,11 @@ unsigned lint_key_ipv6_bits(const struct key *key);
 bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
                       const struct key *shared);
 
+/* The claim of @rule of which a client gets another with a new token; NULL: there is none, or
+ * clients of @route choose what else it counts by. */
+const struct key_term *lint_find_passing_claim(const struct limit_rule *rule,
+                                               const struct route *route);
+
 /* The refusal that @rule counts as a guess of a password: charge_on has it, or the rule gives back
  * 200 and charges it. 0: the rule is no limit on guesses. */
 unsigned lint_counted_guess(const struct limit_rule *rule);

@@ -53,6 +53,29 @@ static bool is_fixed_host(const struct route_match *match)
     return match->n_hosts > 0;
 }
 
+/* Claims that are another in each token, or after each login: they limit no client that gets new
+ * tokens. */
+static const struct {
+    const char *name;
+    const char *changes;
+} PASSING_CLAIMS[] = {
+    {"jti", "in each token"},      {"iat", "in each token"},
+    {"exp", "in each token"},      {"nbf", "in each token"},
+    {"at_hash", "in each token"},  {"c_hash", "after each login"},
+    {"nonce", "after each login"}, {"auth_time", "after each login"},
+};
+
+/* When the claim of @term changes; NULL: it stays the client's. */
+static const char *find_change(const struct key_term *term)
+{
+    for (size_t i = 0; i < ARRAY_LEN(PASSING_CLAIMS) && term->source == KEY_JWT; i++) {
+        if (span_equals(term->name, span_of_text(PASSING_CLAIMS[i].name))) {
+            return PASSING_CLAIMS[i].changes;
+        }
+    }
+    return NULL;
+}
+
 /* Whether clients cannot change the value of @term at will. */
 static bool is_firm_term(const struct key_term *term, const struct route_match *match)
 {
@@ -60,9 +83,10 @@ static bool is_firm_term(const struct key_term *term, const struct route_match *
     case KEY_FROM_ADDRESS:
     case KEY_FROM_DATABASE:
     case KEY_FROM_CERTIFICATE:
-    case KEY_FROM_TOKEN:
     case KEY_FROM_POLICY:
         return true;
+    case KEY_FROM_TOKEN:
+        return find_change(term) == NULL;
     case KEY_FROM_METHOD:
         return match->n_methods > 0;
     case KEY_FROM_HOST:
@@ -127,6 +151,24 @@ bool lint_is_firm_key(const struct limit_rule *rule, const struct route *route,
     return true;
 }
 
+const struct key_term *lint_find_passing_claim(const struct limit_rule *rule,
+                                               const struct route *route)
+{
+    const struct key_term *found = NULL;
+    for (size_t i = 0; i < rule->key.n_parts; i++) {
+        const struct key_part *part = &rule->key.parts[i];
+        for (size_t j = 0; j < part->n_terms; j++) {
+            const struct key_term *term = &part->terms[j];
+            const bool is_passing = find_change(term) != NULL;
+            if (!is_passing && !is_firm_term(term, &route->match)) {
+                return NULL;
+            }
+            found = is_passing && found == NULL ? term : found;
+        }
+    }
+    return found;
+}
+
 /* --- routes limited only by such keys --- */
 
 /* Whether @rule gives back what it takes of requests that a server has worked for. */
@@ -163,6 +205,37 @@ static bool is_unbounded(const struct route *route, const struct limit_rule *rul
     return true;
 }
 
+/* Warn of @rule, which limits no client of @route. @firm: a limit that only seems to; or NULL. */
+static void warn_of_chosen(struct lint *lint, const struct route *route, const struct node *node,
+                           const struct limit_rule *rule, const struct limit_rule *firm)
+{
+    const bool has_slots = rule->limits[0].algorithm->has_slots;
+    const struct key_term *claim = lint_find_passing_claim(rule, route);
+    char values_buffer[KEY_TERM_TEXT_MAX + NAME_BYTES_MAX];
+    char beside_buffer[2 * NAME_BYTES_MAX];
+    struct text values = text_of(values_buffer, sizeof(values_buffer));
+    struct text beside = text_of(beside_buffer, sizeof(beside_buffer));
+    if (claim == NULL) {
+        text_add_literal(&values, "values that clients send");
+    } else {
+        key_print_term(claim, &values);
+        text_add_format(&values, ", which is another %s", find_change(claim));
+    }
+    if (firm != NULL) {
+        text_add_format(&beside, ", and by limit \"%.*s\", which does not bound how much %s",
+                        SPAN_ARGS(firm->name), has_slots ? "runs at once" : "one client asks");
+    }
+    node_warn(lint->diags, node, WARNING_CLIENT_CHOSEN_KEY,
+              "route \"%.*s\" is limited only by %.*s%.*s: %s has the whole quota of limit "
+              "\"%.*s\"%s add a limit%s with key client.ip to the route",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(text_span(&values)),
+              SPAN_ARGS(text_span(&beside)),
+              claim == NULL ? "with another one in each request a client always"
+                            : "a client that gets a new one",
+              SPAN_ARGS(rule->name), claim == NULL ? ";" : " again; count by jwt.sub, or",
+              has_slots ? " of the same algorithm" : "");
+}
+
 void lint_client_chosen_keys(struct lint *lint, const struct route *route,
                              const struct spec_route *spec)
 {
@@ -171,18 +244,7 @@ void lint_client_chosen_keys(struct lint *lint, const struct route *route,
         const struct limit_rule *firm;
         if (!rule->limits[0].shadow && !lint_is_firm_key(rule, route, NULL) &&
             is_unbounded(route, rule, &firm)) {
-            const struct span name = firm != NULL ? firm->name : SPAN("");
-            const bool has_slots = rule->limits[0].algorithm->has_slots;
-            node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_CLIENT_CHOSEN_KEY,
-                      "route \"%.*s\" is limited only by values that clients send%s%.*s%s: with "
-                      "another one in each request a client always has the whole quota of limit "
-                      "\"%.*s\"; add a limit%s with key client.ip to the route",
-                      SPAN_ARGS(lint_name_of_route(lint, route->index)),
-                      firm != NULL ? ", and by limit \"" : "", SPAN_ARGS(name),
-                      firm == NULL ? ""
-                      : has_slots  ? "\", which does not bound how much runs at once"
-                                   : "\", which does not bound how much one client asks",
-                      SPAN_ARGS(rule->name), has_slots ? " of the same algorithm" : "");
+            warn_of_chosen(lint, route, lint_node_of_limits(lint, spec), rule, firm);
             return;
         }
     }
@@ -278,7 +340,7 @@ void lint_lone_fingerprints(struct lint *lint, const struct limit_rule *rule,
 
 /* --- bans of others --- */
 
-/* Whether a client can send this value for another client, whom it names. Credentials and cookies
+/* Whether a client can send this value for another client, which it names. Credentials and cookies
  * are taken for secrets. */
 static bool names_anybody(const struct key_term *term)
 {
@@ -286,29 +348,62 @@ static bool names_anybody(const struct key_term *term)
     return origin == KEY_FROM_QUERY || (origin == KEY_FROM_HEADER && !term->is_credentials);
 }
 
-/* Whether @part can be said for any other client, or says nothing of who it is. */
-static bool can_be_said(const struct key_part *part)
+/* Whether a claim is the same for all users of an issuer or a server. */
+static bool is_common_claim(const struct key_term *term)
+{
+    return term->source == KEY_JWT &&
+           (span_equals(term->name, SPAN("iss")) || span_equals(term->name, SPAN("aud")));
+}
+
+/* Whether a ban of what @part counts by may hit another client than the one that earned it. */
+static bool hits_others(const struct key_part *part)
 {
     for (size_t i = 0; i < part->n_terms; i++) {
-        if (names_anybody(&part->terms[i]) || key_source_is_shared(part->terms[i].source)) {
+        const struct key_term *term = &part->terms[i];
+        if (names_anybody(term) || is_common_claim(term) || key_source_is_shared(term->source)) {
             return true;
         }
     }
     return false;
 }
 
+static bool has_term(const struct key *key, bool (*is_sought)(const struct key_term *term))
+{
+    for (size_t i = 0; i < key->n_parts; i++) {
+        for (size_t j = 0; j < key->parts[i].n_terms; j++) {
+            if (is_sought(&key->parts[i].terms[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Nobody is banned by a key all of whose parts clients share, but by claims: see docs/bans.md. */
 void lint_named_victims(struct lint *lint, const struct limit_rule *rule,
                         const struct spec_limit *spec)
 {
-    bool can_be_named = rule->ban.after > 0 && !rule->ban.shadow;
+    const struct node *node = spec->ban.position.node;
+    bool hits = rule->ban.after > 0 && !rule->ban.shadow;
     for (size_t i = 0; i < rule->key.n_parts; i++) {
-        can_be_named = can_be_named && can_be_said(&rule->key.parts[i]);
+        hits = hits && hits_others(&rule->key.parts[i]);
     }
-    if (can_be_named) {
-        node_warn(lint->diags, spec->ban.position.node, WARNING_NAMED_VICTIM,
+    if (hits && has_term(&rule->key, names_anybody)) {
+        node_warn(lint->diags, node, WARNING_NAMED_VICTIM,
                   "limit \"%.*s\" bans keys that clients send: whoever knows or guesses that of "
                   "another client has it banned; put client.ip beside it in the key, unless it is "
                   "a secret",
+                  SPAN_ARGS(rule->name));
+    } else if (hits && key_is_mostly_shared(&rule->key)) {
+        node_warn(lint->diags, node, WARNING_NO_EFFECT,
+                  "ban has no effect on most clients: limit \"%.*s\" counts them by what many "
+                  "share, and no one is banned for what others do; count by client.ip or a name of "
+                  "the client",
+                  SPAN_ARGS(rule->name));
+    } else if (hits && has_term(&rule->key, is_common_claim)) {
+        node_warn(lint->diags, node, WARNING_NAMED_VICTIM,
+                  "limit \"%.*s\" bans keys that clients share: one client has all others of its "
+                  "key banned; count by client.ip or jwt.sub, or put one of them beside in the key",
                   SPAN_ARGS(rule->name));
     }
 }

@@ -196,14 +196,18 @@ static bool is_bounded(const struct route *route, const struct limit_rule *share
     return false;
 }
 
-static void add_evasion(const struct evasion *evasion, struct text *text)
+static void add_evasion(const struct evasion *evasion, const struct route *route, struct text *text)
 {
     if (evasion->rule == NULL) {
         return;
     }
     text_add_format(text, ", and limit \"%.*s\" does not stop ", SPAN_ARGS(evasion->rule->name));
+    const struct key_term *claim = lint_find_passing_claim(evasion->rule, route);
     if (evasion->plan != NULL) {
         text_add_format(text, "those of its plan \"%.*s\"", SPAN_ARGS(evasion->plan->name));
+    } else if (claim != NULL) {
+        text_add_literal(text, "it, since a new token has another ");
+        key_print_term(claim, text);
     } else {
         text_add(text, SPAN("it, since clients choose what it counts by"));
     }
@@ -243,7 +247,7 @@ void lint_shared_keys(struct lint *lint, const struct route *route, const struct
         const struct harm harm = harm_of(rule);
         char buffer[256];
         struct text evaded = text_of(buffer, sizeof(buffer));
-        add_evasion(&evasion, &evaded);
+        add_evasion(&evasion, route, &evaded);
         node_warn(lint->diags, lint_node_of_limits(lint, spec), WARNING_SHARED_KEY,
                   "route \"%.*s\": %s \"%.*s\"%s%.*s; put a %slimit by client.ip beside it, with a "
                   "lower rate",

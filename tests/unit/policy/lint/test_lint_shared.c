@@ -204,6 +204,48 @@ static const struct {
          "         {match: {path: /b, jwt: {role: a}}, limits: [m], upstream: u},\n"
          "         {limits: [m], upstream: u}]\n"},
 
+    {"client-chosen-key", 8, /* a new token has another */
+     JWT "limits: {a: {key: jwt.jti, rate: 8/m}, b: {key: jwt.iat, rate: 8/m},\n"
+         "  c: {key: jwt.exp, rate: 8/m}, d: {key: jwt.nbf, rate: 8/m},\n"
+         "  e: {key: jwt.nonce, rate: 8/m}, f: {key: jwt.at_hash, rate: 8/m},\n"
+         "  g: {key: 'jwt.auth_time | client.ip', rate: 8/m},\n"
+         "  h: {key: [client.ip, jwt.c_hash], rate: 8/m}}\n"
+         "routes: [{match: {path: /a}, limits: [a], upstream: u},\n"
+         "         {match: {path: /b}, limits: [b], upstream: u},\n"
+         "         {match: {path: /c}, limits: [c], upstream: u},\n"
+         "         {match: {path: /d}, limits: [d], upstream: u},\n"
+         "         {match: {path: /e}, limits: [e], upstream: u},\n"
+         "         {match: {path: /f}, limits: [f], upstream: u},\n"
+         "         {match: {path: /g}, limits: [g], upstream: u},\n"
+         "         {match: {path: /h}, limits: [h], upstream: u}]\n"},
+    {"client-chosen-key", 0, /* bounded, or a name of a claim's own */
+     JWT "limits: {a: {key: jwt.jti, rate: 8/m}, b: {key: jwt.sub, rate: 9/m},\n"
+         "  c: {key: jwt.app.jti, rate: 8/m}}\n"
+         "routes: [{match: {path: /a}, limits: [a, b], upstream: u},\n"
+         "         {limits: [c], upstream: u}]\n"},
+    {"shared-key", 1,
+     JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+         "  m: {key: jwt.jti, algorithm: concurrency, rate: 8}}\n"
+         "routes: [{limits: [m, l], upstream: u}]\n"},
+    {"named-victim", 3, /* one client has all others of its key banned */
+     JWT "limits: {a: {key: jwt.iss, rate: 1/s, ban: {after: 9/1h}},\n"
+         "  b: {key: [host, jwt.aud], rate: 1/s, ban: {after: 9/1h}},\n"
+         "  c: {key: 'jwt.iss | client.ip', rate: 1/s, ban: {after: 9/1h}},\n"
+         "  d: {key: [jwt.iss, jwt.sub], rate: 1/s, ban: {after: 9/1h}},\n"
+         "  e: {key: jwt.iss, rate: 1/s, ban: {after: 9/1h, shadow: true}},\n"
+         "  f: {key: 'jwt.sub | client.asn', rate: 1/s, ban: {after: 9/1h}},\n"
+         "  g: {key: 'client.asn | client.ip', rate: 1/s, ban: {after: 9/1h}}}\n"
+         "geo: {database: asn.mmdb}\n"
+         "routes: [{limits: [a, b, c, d, e, f, g], upstream: u}]\n"},
+    {"no-effect", 2, /* nobody is banned for what others do */
+     JWT "limits: {a: {key: 'client.asn | client.ip', rate: 1/s, ban: {after: 9/1h}},\n"
+         "  b: {key: [host, client.ja4 | client.ip], rate: 1/s, ban: {after: 9/1h}},\n"
+         "  c: {key: 'client.ip | client.asn', rate: 1/s, ban: {after: 9/1h}},\n"
+         "  d: {key: [client.asn, client.ip], rate: 1/s, ban: {after: 9/1h}},\n"
+         "  e: {key: [host, jwt.iss], rate: 1/s, ban: {after: 9/1h}}}\n"
+         "geo: {database: asn.mmdb}\n"
+         "routes: [{limits: [a, b, c, d, e], upstream: u}]\n"},
+
     /* Slots are no bound of how much a client asks, nor are answers that are charged. */
     {"client-chosen-key", 1,
      "limits: {l: {key: header.x-a, rate: 8/m}, s: {key: global, algorithm: concurrency, rate: "
@@ -302,6 +344,49 @@ static const struct {
      "route \"a\" is limited only by values that clients send, and by limit \"s\", which does not "
      "bound how much one client asks: with another one in each request a client always has the "
      "whole quota of limit \"l\"; add a limit with key client.ip to the route\n"},
+    {"client-chosen-key",
+     JWT "limits: {l: {key: [path, jwt.jti], rate: 8/m}}\n"
+         "routes: [{name: a, match: {path: /a}, limits: [l], upstream: u}]\n",
+     "route \"a\" is limited only by jwt.jti, which is another in each token: a client that gets a "
+     "new one has the whole quota of limit \"l\" again; count by jwt.sub, or add a limit with key "
+     "client.ip to the route\n"},
+    {"client-chosen-key",
+     JWT "limits: {l: {key: jwt.iat, algorithm: concurrency, rate: 8}, m: {key: client.ip, rate: "
+         "9/s}}\n"
+         "routes: [{name: a, limits: [l, m], upstream: u}]\n",
+     "route \"a\" is limited only by jwt.iat, which is another in each token, and by limit \"m\", "
+     "which does not bound how much runs at once: a client that gets a new one has the whole quota "
+     "of limit \"l\" again; count by jwt.sub, or add a limit of the same algorithm with key "
+     "client.ip to the route\n"},
+    {"client-chosen-key", /* no token is needed */
+     JWT "limits: {l: {key: [jwt.jti, header.x-a], rate: 8/m}}\n"
+         "routes: [{name: a, limits: [l], upstream: u}]\n",
+     "route \"a\" is limited only by values that clients send: with another one in each request a "
+     "client always has the whole quota of limit \"l\"; add a limit with key client.ip to the "
+     "route\n"},
+    {"shared-key",
+     JWT "limits: {l: {key: global, algorithm: concurrency, rate: 9},\n"
+         "  m: {key: jwt.jti, algorithm: concurrency, rate: 8}}\n"
+         "routes: [{name: a, limits: [m, l], upstream: u}]\n",
+     "route \"a\": one client can take all slots of limit \"l\", whose key clients share, and "
+     "limit "
+     "\"m\" does not stop it, since a new token has another jwt.jti; put a concurrency limit by "
+     "client.ip beside it, with a lower rate\n"},
+    {"named-victim",
+     JWT "limits: {l: {key: jwt.iss, rate: 8/m, ban: {after: 9/1h}}}\n"
+         "routes: [{limits: [l], upstream: u}]\n",
+     "limit \"l\" bans keys that clients share: one client has all others of its key banned; count "
+     "by client.ip or jwt.sub, or put one of them beside in the key\n"},
+    {"no-effect",
+     "limits: {l: {key: client.ja4 | client.ip, rate: 8/m, ban: {after: 9/1h}}}\n"
+     "routes: [{limits: [l], upstream: u}]\n",
+     "ban has no effect on most clients: limit \"l\" counts them by what many share, and no one is "
+     "banned for what others do; count by client.ip or a name of the client\n"},
+    {"named-victim",
+     JWT "limits: {l: {key: [jwt.iss, query.user], rate: 8/m, ban: {after: 9/1h}}}\n"
+         "routes: [{limits: [l], upstream: u}]\n",
+     "limit \"l\" bans keys that clients send: whoever knows or guesses that of another client has "
+     "it banned; put client.ip beside it in the key, unless it is a secret\n"},
 };
 
 /* Without HTTP/2, where a limit may refund that. */
