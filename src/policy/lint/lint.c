@@ -36,7 +36,6 @@ enum status lint_policy(const struct spec_policy *spec, const struct policy *pol
         {.check_rule = lint_bucket_quotas},
         {.check_route = lint_client_chosen_keys},
         {.check = lint_client_chosen_routes},
-        {.check = lint_left_routes},
         {.check_rule = lint_shared_denials},
         {.check_rule = lint_stalled_buckets},
         {.check_route = lint_shared_keys},

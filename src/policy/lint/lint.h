@@ -44,7 +44,6 @@ void lint_stripped_paths(struct lint *lint);
 void lint_dodged_hosts(struct lint *lint);
 void lint_dodged_schemes(struct lint *lint);
 void lint_client_chosen_routes(struct lint *lint);
-void lint_left_routes(struct lint *lint);
 void lint_replaced_choices(struct lint *lint);
 void lint_never_binding(struct lint *lint);
 void lint_narrow_prefixes(struct lint *lint);

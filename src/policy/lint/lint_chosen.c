@@ -1,5 +1,5 @@
 /* Finds routes that a client takes, or leaves, by a header or a parameter of the query, past limits
- * that hold without it. Each two routes are compared whose paths have one in common. */
+ * that hold otherwise. Each two routes are compared whose paths have one in common. */
 
 #include "policy/lint/lint.h"
 #include "policy/lint/lint_probe.h"
@@ -11,15 +11,20 @@
 #include "policy/route_match.h"
 #include "policy/upstream_spec.h"
 
-enum { STEPS_OF_A_JOIN = 10 }; /* beside those of its comparisons */
+enum {
+    STEPS_OF_A_JOIN = 10, /* beside those of its comparisons */
+    LACK_BYTES = 512,
+};
 
-/* What a client can do with a route. */
+/* What a client can do with a route; less what a warning has said. */
 enum {
     IS_SENDABLE = 1 << 0, /* send all that it asks for in headers and in the query */
     IS_TAKEN = 1 << 1,    /* and take it by one of these */
-    IS_LEFT = 1 << 2,     /* leave it by one that the route wants absent */
-    IS_REPORTED = 1 << 3, /* a warning says how to take it */
-    LEAVING_IS_REPORTED = 1 << 4,
+    /* Leave it: */
+    IS_LEFT = 1 << 2,    /* by a field or a parameter that it wants absent */
+    IS_RETYPED = 1 << 3, /* by a call of gRPC with another content type */
+    IS_MISREAD = 1 << 4, /* without a field that servers hardly read */
+    LEAVING = IS_LEFT | IS_RETYPED | IS_MISREAD,
 };
 
 /* Conditions that a request meets, of different names. */
@@ -59,6 +64,21 @@ static void warn_of_field(struct lint *lint, const struct section_position *posi
         SPAN_ARGS(lint_name_of_route(lint, other->index)), missing != NULL ? "limits" : "cost");
 }
 
+/* The end of each warning of a field by which @route is left for @other. */
+static void write_lack(const struct lint *lint, const struct route *route,
+                       const struct route *other, struct text *text)
+{
+    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    text_add_format(text,
+                    "takes route \"%.*s\", which lacks %s%.*s%s of route \"%.*s\"; give it the "
+                    "same %s, or",
+                    SPAN_ARGS(lint_name_of_route(lint, other->index)),
+                    missing != NULL ? "limit \"" : "the cost",
+                    SPAN_ARGS(missing != NULL ? missing->name : SPAN("")),
+                    missing != NULL ? "\"" : "", SPAN_ARGS(lint_name_of_route(lint, route->index)),
+                    missing != NULL ? "limits" : "cost");
+}
+
 static bool is_of_field(const struct route_match *match, const struct value_match *condition)
 {
     return condition >= match->fields && condition < match->fields + match->n_fields;
@@ -90,29 +110,63 @@ static bool needs_trust(const struct value_match *condition)
     return field_needs_trust(field_identify(condition->name), condition->name);
 }
 
+/* Whether servers do the same without the field @name, or with another spelling of its value. */
+static bool is_hardly_read(struct span name)
+{
+    static const char *const NAMES[] = {"accept",       "accept-encoding", "accept-language",
+                                        "content-type", "user-agent",      "x-requested-with"};
+    for (size_t i = 0; i < ARRAY_LEN(NAMES); i++) {
+        if (span_equals_ignore_case(name, span_of_text(NAMES[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How a client leaves @route by a request that @condition does not take; 0: not. */
+static unsigned find_leaving(const struct route *route, const struct value_match *condition)
+{
+    const bool is_of_header = is_of_field(&route->match, condition);
+    switch (condition->kind) {
+    case VALUE_MATCH_ABSENT:
+        return is_of_header && needs_trust(condition) ? 0 : IS_LEFT;
+    case VALUE_MATCH_GRPC: /* many servers do not check the content type of a call */
+        return route->upstream->may_speak_http2 ? IS_RETYPED : 0;
+    case VALUE_MATCH_EQUALS:
+    case VALUE_MATCH_PRESENT:
+        return is_of_header && is_hardly_read(condition->name) ? IS_MISREAD : 0;
+    }
+    return 0;
+}
+
+static const struct value_match *condition_of(const struct route_match *match, size_t i)
+{
+    return i < match->n_fields ? &match->fields[i] : &match->parameters[i - match->n_fields];
+}
+
+/* A trusted proxy may set or remove a field. */
 static unsigned find_traits(const struct lint *lint, const struct route *route)
 {
     const struct spec_match *spec = &lint->routes[route->index].match;
     const struct route_match *match = &route->match;
-    bool is_sendable = route->upstream != NULL && match->n_clients == 0 &&
+    const bool has_proxies = lint->policy->n_trusted_proxies > 0;
+    bool is_sendable = !has_proxies && match->n_clients == 0 &&
                        probe_can_send(&spec->headers, match->fields) &&
                        probe_can_send(&spec->query, match->parameters);
     bool is_taken = false;
-    bool is_left = false;
-    for (size_t i = 0; i < match->n_fields; i++) {
-        const bool is_absent = match->fields[i].kind == VALUE_MATCH_ABSENT;
-        const bool has_trust = !needs_trust(&match->fields[i]);
-        is_sendable = is_sendable && (is_absent || has_trust);
-        is_left = is_left || (is_absent && has_trust);
-        is_taken = is_taken || !is_absent;
+    unsigned leaving = 0;
+    if (route->upstream == NULL) {
+        return 0;
     }
-    for (size_t i = 0; i < match->n_parameters; i++) {
-        const bool is_absent = match->parameters[i].kind == VALUE_MATCH_ABSENT;
-        is_left = is_left || is_absent;
+    for (size_t i = 0; i < match->n_fields + match->n_parameters; i++) {
+        const struct value_match *condition = condition_of(match, i);
+        const bool is_absent = condition->kind == VALUE_MATCH_ABSENT;
+        is_sendable = is_sendable && (is_absent || i >= match->n_fields || !needs_trust(condition));
         is_taken = is_taken || !is_absent;
+        leaving |= find_leaving(route, condition);
     }
     return (is_sendable ? IS_SENDABLE : 0u) | (is_sendable && is_taken ? IS_TAKEN : 0u) |
-           (is_left && route->upstream != NULL ? IS_LEFT : 0u);
+           (has_proxies ? leaving & ~(unsigned)IS_LEFT : leaving);
 }
 
 /* --- what a request sends --- */
@@ -129,43 +183,60 @@ static void add_one(struct conditions *conditions, const struct value_match *con
     }
 }
 
+/* Add what @items but @broken ask for. @is_any: what any value meets; else what only some meet. */
 static void add_all(struct conditions *conditions, const struct value_match *items, size_t n_items,
-                    bool is_any)
+                    bool is_any, const struct value_match *broken)
 {
     for (size_t i = 0; i < n_items; i++) {
-        if (items[i].kind != VALUE_MATCH_ABSENT &&
+        if (items[i].kind != VALUE_MATCH_ABSENT && &items[i] != broken &&
             (items[i].kind == VALUE_MATCH_PRESENT) == is_any) {
             add_one(conditions, &items[i]);
         }
     }
 }
 
-/* Add what @match asks for. @is_any: what any value meets; else what only some values meet. */
-static void add_match(struct chooser *chooser, const struct route_match *match, bool is_any)
+static void add_match(struct chooser *chooser, const struct route_match *match, bool is_any,
+                      const struct value_match *broken)
 {
-    add_all(&chooser->fields, match->fields, match->n_fields, is_any);
-    add_all(&chooser->query, match->parameters, match->n_parameters, is_any);
+    add_all(&chooser->fields, match->fields, match->n_fields, is_any, broken);
+    add_all(&chooser->query, match->parameters, match->n_parameters, is_any, broken);
 }
 
-/* Let the request send what @limited asks for; and, unless they are NULL, what @led asks for, but
- * no other value in place of one that @limited names, and the field or parameter that @absent, a
- * condition of @limited, does not want. */
+/* Add what does not meet @broken, of @limited. */
+static void add_broken(struct chooser *chooser, const struct route *limited,
+                       const struct value_match *broken)
+{
+    struct span plain = SPAN("text/plain");
+    const bool is_of_header = is_of_field(&limited->match, broken);
+    if (broken->kind == VALUE_MATCH_GRPC) {
+        add_one(&chooser->fields, &(struct value_match){.name = broken->name,
+                                                        .kind = VALUE_MATCH_EQUALS,
+                                                        .values = &plain,
+                                                        .n_values = 1});
+    } else if (broken->kind == VALUE_MATCH_ABSENT) {
+        add_one(is_of_header ? &chooser->fields : &chooser->query,
+                &(struct value_match){.name = broken->name, .kind = VALUE_MATCH_PRESENT});
+    }
+}
+
+/* Let the request send what @limited asks for, but for its condition @broken, which it does not
+ * meet; NULL: it meets all. @led: and what this route asks for, if it is not NULL, but no other
+ * value in place of one that @limited names. */
 static void send(struct chooser *chooser, const struct route *limited, const struct route *led,
-                 const struct value_match *absent)
+                 const struct value_match *broken)
 {
     struct conditions *fields = &chooser->fields;
     struct conditions *query = &chooser->query;
     fields->n_items = 0;
     query->n_items = 0;
-    add_match(chooser, &limited->match, false);
+    add_match(chooser, &limited->match, false, broken);
     if (led != NULL) {
-        add_match(chooser, &led->match, false);
-        add_match(chooser, &led->match, true);
+        add_match(chooser, &led->match, false, NULL);
+        add_match(chooser, &led->match, true, NULL);
     }
-    add_match(chooser, &limited->match, true);
-    if (absent != NULL) {
-        const struct value_match present = {.name = absent->name, .kind = VALUE_MATCH_PRESENT};
-        add_one(is_of_field(&limited->match, absent) ? fields : query, &present);
+    add_match(chooser, &limited->match, true, broken);
+    if (broken != NULL) {
+        add_broken(chooser, limited, broken);
     }
     probe_send(chooser->probe, fields->items, fields->n_items, query->items, query->n_items);
 }
@@ -177,13 +248,13 @@ static bool asks_certificate(const struct route *route)
     return route->match.connection != NULL && route->match.connection->asks_certificate;
 }
 
-/* Whether a request of @limited, which is that of the probe, goes to @led with fields that it sends
- * besides: those that @led asks for, and one that @absent does not want. */
+/* Whether a request of @limited, which is that of the probe, goes to @led instead if it sends what
+ * @sender asks for besides, unless this is NULL, and does not meet @broken, unless this is NULL. */
 static bool leads(struct chooser *chooser, const struct route *limited, const struct route *led,
-                  const struct value_match *absent)
+                  const struct route *sender, const struct value_match *broken)
 {
     struct probe *probe = chooser->probe;
-    send(chooser, limited, led, absent);
+    send(chooser, limited, sender, broken);
     if (probe_look_up(probe, probe->method, chooser->path) != led || probe_is_refused(probe)) {
         return false;
     }
@@ -199,36 +270,85 @@ static void try_taking(struct chooser *chooser, const struct route *limited,
     struct probe *probe = chooser->probe;
     const struct value_match *condition;
     probe->route = limited->match.n_claims > 0 ? limited : led; /* which has the claims */
-    if (!leads(chooser, limited, led, NULL)) {
+    if (!leads(chooser, limited, led, led, NULL)) {
         return;
     }
     const enum match_part part = matcher_compare(led, &probe->view, &condition);
     if (part == MATCH_FIELD || part == MATCH_PARAMETER) {
         const struct section_position position = find_position(chooser->lint, led, condition);
         warn_of_field(chooser->lint, &position, led, limited);
-        chooser->traits[led->index] |= IS_REPORTED;
+        chooser->traits[led->index] &= (uint8_t)~IS_TAKEN;
     }
 }
 
-/* Warn if a client leaves @limited for @led, which is behind it, by a field. */
+static void warn_of_leaving(struct lint *lint, const struct route *limited, const struct route *led,
+                            const struct value_match *broken)
+{
+    const struct section_position position = find_position(lint, limited, broken);
+    char buffer[LACK_BYTES];
+    struct text lack = text_of(buffer, sizeof(buffer));
+    write_lack(lint, limited, led, &lack);
+    switch (broken->kind) {
+    case VALUE_MATCH_ABSENT:
+        warn_of_field(lint, &position, led, limited);
+        break;
+    case VALUE_MATCH_GRPC:
+        node_warn(lint->diags, position.name_node, WARNING_CLIENT_CHOSEN_ROUTE,
+                  "a call with another content type, which many servers run all the same, %.*s "
+                  "match the calls by their path instead: path: /PACKAGE.SERVICE/**",
+                  SPAN_ARGS(text_span(&lack)));
+        break;
+    case VALUE_MATCH_EQUALS:
+    case VALUE_MATCH_PRESENT:
+        node_warn(lint->diags, position.name_node, WARNING_CLIENT_CHOSEN_ROUTE,
+                  "a request without %.*s, or with another spelling of its value, which many "
+                  "servers take for the same, %.*s do not match by this field",
+                  SPAN_ARGS(quote_clip(position.name)), SPAN_ARGS(text_span(&lack)));
+        break;
+    }
+}
+
+/* A browser asks so before a request of another method, and without its fields. */
+static bool is_preflight(const struct route *route, struct span method)
+{
+    return route->match.n_methods > 1 && span_equals(method, SPAN("OPTIONS"));
+}
+
+/* Whether a client leaves @limited for @led by a request that does not meet @broken. @is_own: it is
+ * not completed from @led. */
+static bool is_left(struct chooser *chooser, const struct route *limited, const struct route *led,
+                    const struct value_match *broken, bool is_own)
+{
+    const unsigned leaving =
+        find_leaving(limited, broken) & chooser->traits[limited->index] & LEAVING;
+    const bool has_servers = probe_compare_upstreams(led->upstream, limited->upstream) == 0;
+    switch (leaving) {
+    case IS_LEFT:
+        return (chooser->traits[led->index] & IS_SENDABLE) != 0 && (is_own || has_servers) &&
+               leads(chooser, limited, led, led, broken);
+    case IS_RETYPED:
+        return has_servers && leads(chooser, limited, led, NULL, broken);
+    case IS_MISREAD: /* a route that has other limits in place of those is another choice */
+        return has_servers && route_limits_hold(limited, led) &&
+               !is_preflight(limited, chooser->probe->method) &&
+               leads(chooser, limited, led, NULL, broken);
+    default:
+        return false;
+    }
+}
+
+/* Warn once for each way by which a client leaves @limited for @led, which is behind it. */
 static void try_leaving(struct chooser *chooser, const struct route *limited,
-                        const struct route *led)
+                        const struct route *led, bool is_own)
 {
     const struct route_match *match = &limited->match;
-    const size_t n = match->n_fields + match->n_parameters;
-    const struct value_match *found = NULL;
     chooser->probe->route = limited;
-    for (size_t i = 0; i < n && found == NULL; i++) {
-        const struct value_match *condition =
-            i < match->n_fields ? &match->fields[i] : &match->parameters[i - match->n_fields];
-        const bool is_open = condition->kind == VALUE_MATCH_ABSENT &&
-                             (i >= match->n_fields || !needs_trust(condition));
-        found = is_open && leads(chooser, limited, led, condition) ? condition : NULL;
-    }
-    if (found != NULL) {
-        const struct section_position position = find_position(chooser->lint, limited, found);
-        warn_of_field(chooser->lint, &position, led, limited);
-        chooser->traits[limited->index] |= LEAVING_IS_REPORTED;
+    for (size_t i = 0; i < match->n_fields + match->n_parameters; i++) {
+        const struct value_match *condition = condition_of(match, i);
+        if (is_left(chooser, limited, led, condition, is_own)) {
+            warn_of_leaving(chooser->lint, limited, led, condition);
+            chooser->traits[limited->index] &= (uint8_t)~find_leaving(limited, condition);
+        }
     }
 }
 
@@ -237,13 +357,10 @@ static void try_way(struct chooser *chooser, const struct route *limited, const 
 {
     struct probe *probe = chooser->probe;
     const bool is_earlier = led->index < limited->index;
-    const unsigned of_led = chooser->traits[led->index];
-    const unsigned of_limited = chooser->traits[limited->index];
-    const bool is_way = is_earlier ? (of_led & (IS_TAKEN | IS_REPORTED)) == IS_TAKEN
-                                   : (of_led & IS_SENDABLE) != 0 &&
-                                         (of_limited & (IS_LEFT | LEAVING_IS_REPORTED)) == IS_LEFT;
-    if (!is_way || limited->upstream == NULL || route_limits_hold(led, limited) ||
-        (asks_certificate(led) && !asks_certificate(limited))) {
+    const bool is_way = is_earlier ? (chooser->traits[led->index] & IS_TAKEN) != 0
+                                   : (chooser->traits[limited->index] & LEAVING) != 0;
+    if (!is_way || limited->upstream == NULL || led->upstream == NULL ||
+        route_limits_hold(led, limited) || (asks_certificate(led) && !asks_certificate(limited))) {
         return;
     }
     const struct route *base = chooser->base;
@@ -251,13 +368,11 @@ static void try_way(struct chooser *chooser, const struct route *limited, const 
     if (!probe_join(probe, base, chooser->number, base == led ? limited : led, chooser->path)) {
         return;
     }
-    const bool is_own = probe->completed == 0 && (is_earlier || base == limited);
-    if (is_own || probe_compare_upstreams(led->upstream, limited->upstream) == 0) {
-        if (is_earlier) {
-            try_taking(chooser, limited, led);
-        } else {
-            try_leaving(chooser, limited, led);
-        }
+    if (!is_earlier) {
+        try_leaving(chooser, limited, led, probe->completed == 0 && base == limited);
+    } else if (probe->completed == 0 ||
+               probe_compare_upstreams(led->upstream, limited->upstream) == 0) {
+        try_taking(chooser, limited, led);
     }
 }
 
@@ -312,8 +427,8 @@ static bool build_index(struct chooser *chooser)
            route_index_build(&chooser->index, arena, routes, policy->n_routes) == STATUS_OK;
 }
 
-/* Warns once for each route that a field leads to, and for each that one leads away from. */
-static void check_fields(struct lint *lint)
+/* Warns once for each route that a field leads to, and for each way to leave one. */
+void lint_client_chosen_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
     struct chooser *chooser = arena_calloc(lint->scratch, 1, sizeof(*chooser));
@@ -325,8 +440,9 @@ static void check_fields(struct lint *lint)
     }
     if (chooser == NULL || traits == NULL) {
         lint->no_memory = true;
+        return;
     }
-    if (chooser == NULL || (all & (IS_TAKEN | IS_LEFT)) == 0) {
+    if ((all & (IS_TAKEN | LEAVING)) == 0) {
         return;
     }
     *chooser = (struct chooser){
@@ -339,51 +455,5 @@ static void check_fields(struct lint *lint)
         if (policy->routes[i].upstream != NULL) {
             check_route(chooser, &policy->routes[i]);
         }
-    }
-}
-
-/* --- calls of gRPC --- */
-
-/* Warn if a request of another content type leaves @route, of gRPC calls, past its limits for a
- * route to the same server: many servers do not check the content type of a call. */
-static void check_other_type(struct lint *lint, struct probe *probe, const struct route *route)
-{
-    const struct spec_match *match = &lint->routes[route->index].match;
-    probe_init(probe, route, 0);
-    if (probe->head.n_fields == 0) {
-        return;
-    }
-    probe->fields[probe->head.n_fields - 1].value = SPAN("text/plain"); /* of the last condition */
-    probe->method = route->match.n_methods > 0 ? probe->method : SPAN("POST");
-    const struct route *other = probe_find_taker(probe);
-    if (other == NULL || other == route || other->upstream != route->upstream ||
-        !other->upstream->may_speak_http2 || route_limits_hold(other, route)) {
-        return;
-    }
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
-    node_warn(
-        lint->diags, node_find(match->position.node, SPAN("grpc")), WARNING_CLIENT_CHOSEN_ROUTE,
-        "a call with another content type, which many servers run all the same, takes route "
-        "\"%.*s\", which lacks %s%.*s%s of route \"%.*s\"; give it the same %s, or match "
-        "the calls by their path instead: path: /PACKAGE.SERVICE/**",
-        SPAN_ARGS(lint_name_of_route(lint, other->index)),
-        missing != NULL ? "limit \"" : "the cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        SPAN_ARGS(lint_name_of_route(lint, route->index)), missing != NULL ? "limits" : "cost");
-}
-
-/* A trusted proxy may set or remove a field. */
-void lint_client_chosen_routes(struct lint *lint)
-{
-    const struct policy *policy = lint->policy;
-    struct probe *probe = probe_make(lint);
-    for (size_t i = 0; i < policy->n_routes && probe != NULL; i++) {
-        const struct route *route = &policy->routes[i];
-        if (lint->routes[i].match.grpc && route->upstream != NULL) {
-            check_other_type(lint, probe, route);
-        }
-    }
-    if (policy->n_trusted_proxies == 0 && !lint->no_memory) {
-        check_fields(lint);
     }
 }

@@ -666,6 +666,9 @@ static const struct {
         "- {match: {method: POST}, limits: [], upstream: u}\n"},
     {1, "- {match: {header: {x-a: b}, grpc: true}, limits: [l, m], upstream: u}\n"
         "- {limits: [m], upstream: u}\n"},
+    {1, /* for a host and a path */
+     "- {match: {grpc: true}, limits: [l, m], upstream: u}\n"
+     "- {match: {host: a.test, path: /a.B/**}, limits: [m], upstream: u}\n"},
     {0, "- {match: {grpc: true}, limits: [l, m], upstream: u}\n- {limits: [m, l], upstream: u}\n"},
     {0, "- {match: {grpc: true}, limits: [l, m], upstream: u}\n"},
     {0, "- {match: {path: /a.B/**}, limits: [l, m], upstream: u}\n- {limits: [m], upstream: u}\n"},

@@ -102,6 +102,23 @@ static const struct {
      LIMITS "routes:\n  - {match: {method: POST}, limits: [l, m], upstream: u}\n"
             "  - {match: {method: [GET, POST], header: {accept: a}}, limits: [l, m], upstream: "
             "u}\n  - {match: {method: POST}, limits: [m], upstream: u}\n"},
+    {1, "client-chosen-route", /* of another way to write the same path */
+     LIMITS "routes:\n  - {match: {path: /in*/**, ignore_case: true, header: {content-type: a}}, "
+            "limits: [l, m], upstream: u}\n"
+            "  - {match: {path: /in/**}, limits: [m], upstream: u}\n"},
+    {1, "client-chosen-route", /* at one host */
+     LIMITS "routes:\n  - {match: {path: /in*/**, ignore_case: true, header: {user-agent: a}}, "
+            "limits: [l, m], upstream: u}\n"
+            "  - {match: {path: /in, host: \"*.a\"}, limits: [m], upstream: u}\n"},
+    {1, "client-chosen-route", /* of one path, with the field that both ask for */
+     LIMITS "routes:\n  - {match: {header: {accept: a, x-in: b}}, limits: [l, m], upstream: u}\n"
+            "  - {match: {path: \"/in/{id}\", header: {x-in: b}}, limits: [m], upstream: u}\n"},
+    {0, "client-chosen-route", /* with a field that it does not ask for */
+     PROXIES LIMITS "routes:\n  - {match: {header: {accept: a}}, limits: [l, m], upstream: u}\n"
+                    "  - {match: {header: {x-in: b}}, limits: [m], upstream: u}\n"},
+    {0, "client-chosen-route", /* another server at one host */
+     LIMITS "routes:\n  - {match: {header: {accept: a}}, limits: [l, m], upstream: u}\n"
+            "  - {match: {host: a}, limits: [m], upstream: v}\n"},
     {0, "client-chosen-route", /* a preflight has no such field */
      LIMITS "routes:\n  - {match: {method: [POST, OPTIONS], header: {content-type: a}}, limits: "
             "[l, m], upstream: u}\n"
