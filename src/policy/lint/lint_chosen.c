@@ -206,7 +206,7 @@ static void add_match(struct chooser *chooser, const struct route_match *match, 
 static void add_broken(struct chooser *chooser, const struct route *limited,
                        const struct value_match *broken)
 {
-    struct span plain = SPAN("text/plain");
+    static struct span plain = {"text/plain", sizeof("text/plain") - 1};
     const bool is_of_header = is_of_field(&limited->match, broken);
     if (broken->kind == VALUE_MATCH_GRPC) {
         add_one(&chooser->fields, &(struct value_match){.name = broken->name,
