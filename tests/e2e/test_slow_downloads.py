@@ -131,12 +131,14 @@ class Servers:
     def __init__(self, start_upstream):
         self.fields = b"Content-Length: %d\r\n" % BIG
         self.n_held = 0
+        self.n_begun = 0
         self.n_bytes = BIG
         self.one = start_upstream(self._send)
         self.two = Http2Server(lambda peer, request: peer.answer_in_time(request.stream, b"x" * BIG))
 
     def _send(self, peer, _request):
         self.n_held += 1
+        self.n_begun += 1
         try:
             peer.send(b"HTTP/1.1 200 OK\r\n" + self.fields + b"\r\n")
             for _ in range(self.n_bytes // 65536):
@@ -185,7 +187,7 @@ def test_who_keeps_a_server_from_sending_loses_it(start, servers):
     kinds = [(kind, target) for kind in (Reader1, Reader2) for target in ("/one", "/two")]
     with Stalls() as stalls, reading(*(kind(proxy, target, SLOW) for kind, target in kinds)) as readers:
         began = time.monotonic()
-        until(lambda: servers.n_held == 2 and len(servers.two.requests) == 2, "the servers to send")
+        until(lambda: servers.n_begun == 2 and len(servers.two.requests) == 2, "the servers to send")
         until(lambda: servers.n_held == 0 and servers.n_resets() == 2, "the servers to be free", within=60)
         took_s = time.monotonic() - began
         assert took_s < LOST_S + stalls.total_s
