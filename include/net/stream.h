@@ -80,7 +80,7 @@ struct stream {
     bool is_unwatched;           /* no memory to watch the socket: reads return STREAM_BROKEN */
     bool awaits_room;            /* no bytes are kept, but on_drained must be called */
     bool is_reset;               /* stream_reset_on_close() was called */
-    struct connect_retry *retry; /* the server's queue is full; NULL: not */
+    struct connect_retry *retry; /* the server's queue was full; NULL: not */
     struct iovec kept[STREAM_SLICES_MAX]; /* bytes not taken yet; memory is the owner's */
     int n_kept;
     struct list posted;         /* node in an outbox; empty: in none */
@@ -94,9 +94,9 @@ struct stream {
 MUST_USE enum status stream_open(struct stream *stream, struct loop *loop, int fd,
                                  const struct stream_handler *handler, void *owner);
 
-/* Start to connect to @sockaddr: on_drained reports the end, stream_connect_status() the result.
- * STATUS_UNREACHABLE: failed at once, with errno. What this side lacks: STATUS_FULL, a descriptor;
- * STATUS_NO_PORT, a port, or an address of that family; STATUS_NO_MEMORY. */
+/* Start to connect to @sockaddr: on_drained reports the end, stream_connect_status() the result. A
+ * full queue of a unix socket is waited for. STATUS_UNREACHABLE: failed at once, with errno. What
+ * lacks here: STATUS_FULL, a descriptor; STATUS_NO_PORT, a port or an address; STATUS_NO_MEMORY. */
 struct sockaddr;
 MUST_USE enum status stream_connect(struct stream *stream, struct loop *loop,
                                     const struct sockaddr *sockaddr, size_t sockaddr_bytes,

@@ -32,7 +32,7 @@ enum {
      * time after which no further one begins. */
     TLS_HANDSHAKES_PER_ITERATION = 8,
     TLS_HANDSHAKES_US = 500,
-    TLS_LAST_TURNS = 4, /* of so many steps one is of those that come last */
+    TLS_LAST_TURNS = 4, /* of so many steps one is of low priority */
     TLS_LAST_PAUSE = 3, /* see tls_note_activity() */
     /* Messages and alerts of the peer after the handshake, a second: changes of key and attempts
      * to renegotiate; more break the connection. */

@@ -40,7 +40,7 @@ struct tls_worker {
     size_t n_sessions_most;    /* at once, since memory was given back */
     struct pool sealed_blocks; /* ciphertext that the kernel did not take */
     struct list queued;        /* sessions whose handshake can go on */
-    struct list queued_last;   /* those that begin behind them: TLS_TURN_LAST */
+    struct list queued_last;   /* those of low priority: TLS_TURN_LAST */
     unsigned n_turns;
     uint64_t n_activities;      /* see tls_note_activity() */
     uint64_t n_activities_seen; /* when the latest pause began */
