@@ -322,7 +322,7 @@ def test_what_comes_while_a_server_does_not_take_the_buffer_keeps_its_place(star
     upstream = start_upstream(read_late, reads_body=False)
     proxy = start(f"""
         max: {{buffered: 512MiB, body: 32MiB}}
-        upstreams: {{api: {{servers: "{upstream.url}", buffer: {{size: 32MiB, wait: 1s}}}}}}
+        upstreams: {{api: {{servers: "{upstream.url}", buffer: {{size: 32MiB, wait: 1s, min_upload: off}}}}}}
         routes: [{{upstream: api}}]
     """)
     with proxy.send(head(len(body)) + body[:20 << 20]) as client:

@@ -168,3 +168,43 @@ def test_what_a_killed_run_left_behind_is_mended_by_the_next(machine):
     assert "exit 101" in policy.read_text()
     _without_services(machine, "true").communicate(timeout=60)
     assert policy.read_text() == "#!/bin/sh\nexit 104\n" and len(list(machine.glob("policy-rc.d*"))) == 1
+
+
+def _run_tests(tmp_path, tests):
+    """What run_tests makes of @tests: names, and what they run."""
+    lines = [f"""add_test({name} "/bin/sh" "-c" [[{command}]])\n""" for name, command in tests.items()]
+    (tmp_path / "CTestTestfile.cmake").write_text("".join(lines), encoding="ascii")
+    script = f"set -euo pipefail; say() {{ echo \"$@\"; }}; source {LIB}/tests.sh; run_tests {tmp_path} --parallel 4"
+    return subprocess.run(["bash", "-c", script], text=True, capture_output=True, timeout=60, cwd=tmp_path)
+
+
+ONCE = "[ -e again ] || { touch again; exit 1; }"
+
+
+def test_a_test_that_fails_beside_others_has_to_hold_alone(tmp_path):
+    result = _run_tests(tmp_path, {"holds": "echo >>ran", "once": ONCE})
+    assert result.returncode == 0 and "again, one by one" in result.stdout
+    assert (tmp_path / "ran").read_text() == "\n"  # what held is not asked again
+
+
+@pytest.mark.parametrize("tests", [
+    pytest.param({"holds": "true", "fails": "exit 1"}, id="always"),
+    pytest.param({"reports": "echo ERROR: AddressSanitizer: heap-use-after-free >&2; " + ONCE}, id="a-report"),
+    pytest.param({f"once_{i}": ONCE.replace("again", f"again_{i}") for i in range(9)}, id="too-many"),
+])
+def test_a_fault_stays_one(tmp_path, tests):
+    assert _run_tests(tmp_path, tests).returncode != 0
+
+
+def test_tests_that_hold_run_once(tmp_path):
+    result = _run_tests(tmp_path, {"holds": "echo >>ran"})
+    assert result.returncode == 0 and "again" not in result.stdout
+    assert (tmp_path / "ran").read_text() == "\n"
+
+
+def test_no_tests_are_no_success_of_before(tmp_path):
+    """What failed in an earlier run is forgotten."""
+    _run_tests(tmp_path, {"fails": "exit 1"})
+    (tmp_path / "CTestTestfile.cmake").write_text("what(is this", encoding="ascii")
+    script = f"set -euo pipefail; say() {{ echo \"$@\"; }}; source {LIB}/tests.sh; run_tests {tmp_path}"
+    assert subprocess.run(["bash", "-c", script], capture_output=True, timeout=60).returncode != 0
