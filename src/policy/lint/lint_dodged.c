@@ -16,10 +16,18 @@ enum {
     SPELLINGS_BYTES = 512,
     ADVICE_BYTES = 256,
     CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
+    SUFFIXES_TRIED_MAX = 64,     /* that routes name */
+};
+
+/* What routes of the policy name, each once. */
+struct named {
+    struct span suffixes[SUFFIXES_TRIED_MAX]; /* ".json" of a last segment "*.json" */
+    size_t n_suffixes;
 };
 
 /* The spellings that avoid limits. */
 struct dodge {
+    const struct named *named;
     const struct route *other; /* the route of the first of them; NULL: there is none */
     bool hides_path;           /* the path contains environment values */
     bool is_one;               /* one spelling leads to @other */
@@ -31,7 +39,39 @@ struct dodge {
     bool by_case;
     bool by_head;
     bool by_method;
+    bool by_order; /* the route would accept them if it stood before @other */
 };
+
+/* --- what routes name --- */
+
+static void add_name(struct span name, struct span *names, size_t *n, size_t n_max)
+{
+    for (size_t i = 0; i < *n; i++) {
+        if (span_equals(names[i], name)) {
+            return;
+        }
+    }
+    if (*n < n_max) {
+        names[(*n)++] = name;
+    }
+}
+
+static const struct named *collect_names(struct lint *lint)
+{
+    struct named *named = arena_calloc(lint->scratch, 1, sizeof(*named));
+    lint->no_memory = lint->no_memory || named == NULL;
+    for (size_t i = 0; i < lint->policy->n_routes && named != NULL; i++) {
+        const struct route_match *match = &lint->policy->routes[i].match;
+        for (size_t j = 0; j < match->n_paths; j++) {
+            const struct pattern *path = &match->paths[j];
+            const struct pattern_segment *last = &path->segments[path->n_segments - 1];
+            if (last->kind == SEGMENT_PART && last->suffix.len > 1 && last->suffix.data[0] == '.') {
+                add_name(last->suffix, named->suffixes, &named->n_suffixes, SUFFIXES_TRIED_MAX);
+            }
+        }
+    }
+    return named;
+}
 
 /* --- the routes of its spellings --- */
 
@@ -51,17 +91,22 @@ static void note_spelling(struct dodge *dodge, struct span method, const struct 
     }
 }
 
-/* Try @spelling. True: it avoids a limit and leads to a later route, so that a changed match of
- * this route would accept it. */
-static bool try(struct probe *probe, struct span method, const struct spelling *spelling,
-                struct dodge *dodge)
+/* The route that takes the request in @spelling without the limits of the probe's; NULL: none. */
+static const struct route *find_way(struct probe *probe, struct span method,
+                                    const struct spelling *spelling, struct span *path)
 {
-    struct span path;
-    const struct route *other = probe_find_route(probe, method, spelling, &path);
-    if (other == NULL || other == probe->route || !probe_is_served_by(probe, other) ||
-        route_limits_hold(other, probe->route) || probe_is_refused(probe)) {
-        return false;
-    }
+    const struct route *other = probe_find_route(probe, method, spelling, path);
+    return other != NULL && other != probe->route && probe_is_served_by(probe, other) &&
+                   !route_limits_hold(other, probe->route) && !probe_is_refused(probe)
+               ? other
+               : NULL;
+}
+
+/* True: it is noted, and @other is a later route, so that a changed match of this route would
+ * accept @spelling. */
+static bool note_way(struct probe *probe, struct span method, const struct spelling *spelling,
+                     struct span path, const struct route *other, struct dodge *dodge)
+{
     if (dodge->other == NULL) {
         dodge->other = other;
     }
@@ -69,7 +114,46 @@ static bool try(struct probe *probe, struct span method, const struct spelling *
         note_spelling(dodge, span_equals(method, probe->method) ? SPAN("") : method, spelling,
                       path);
     }
-    return other->index > probe->route->index;
+    return dodge->other == other && other->index > probe->route->index;
+}
+
+/* Try @spelling. True: as note_way() says. */
+static bool try(struct probe *probe, struct span method, const struct spelling *spelling,
+                struct dodge *dodge)
+{
+    struct span path;
+    const struct route *other = find_way(probe, method, spelling, &path);
+    return other != NULL && note_way(probe, method, spelling, path, other, dodge);
+}
+
+static bool has_same_servers(const struct probe *probe, const struct route *other)
+{
+    return probe_compare_upstreams(other->upstream, probe->route->upstream) == 0;
+}
+
+/* Note that the last request leads to @other, for which its route is at the wrong place if it would
+ * take the request too. */
+static void note_order(struct probe *probe, const struct route *other, struct dodge *dodge)
+{
+    const struct value_match *condition;
+    dodge->by_order = dodge->other == other && other->index < probe->route->index &&
+                      matcher_compare(probe->route, &probe->view, &condition) == MATCH_ALL;
+}
+
+/* Try the suffixes that routes name, until one leads to the same servers without a limit. */
+static void try_suffixes(struct probe *probe, struct dodge *dodge)
+{
+    struct spelling spelling = {.words = SPAN("its path with a suffix"), .upper = UPPER_NONE};
+    for (size_t i = 0; i < dodge->named->n_suffixes; i++) {
+        struct span path;
+        spelling.end = dodge->named->suffixes[i];
+        const struct route *other = find_way(probe, probe->method, &spelling, &path);
+        if (other != NULL && has_same_servers(probe, other)) {
+            dodge->by_suffix = note_way(probe, probe->method, &spelling, path, other, dodge);
+            note_order(probe, other, dodge);
+            return;
+        }
+    }
 }
 
 static void try_ends(struct probe *probe, struct dodge *dodge)
@@ -81,6 +165,7 @@ static void try_ends(struct probe *probe, struct dodge *dodge)
     static const struct spelling SUFFIX = {
         .words = {"its path with a suffix", 22}, .end = {".x", 2}, .upper = UPPER_NONE};
     const struct pattern_segment *last = &probe->pattern->segments[probe->n_segments - 1];
+    const size_t len = dodge->spellings.len;
     if (last->kind == SEGMENT_LITERAL && last->text.len == 0) {
         dodge->by_slash = try(probe, probe->method, &NO_SLASH, dodge);
         return;
@@ -88,6 +173,10 @@ static void try_ends(struct probe *probe, struct dodge *dodge)
     dodge->by_slash = try(probe, probe->method, &SLASH, dodge);
     if (last->kind == SEGMENT_LITERAL) {
         dodge->by_suffix = try(probe, probe->method, &SUFFIX, dodge);
+    }
+    if (dodge->spellings.len == len &&
+        (last->kind == SEGMENT_LITERAL || (last->kind == SEGMENT_PART && last->suffix.len == 0))) {
+        try_suffixes(probe, dodge);
     }
 }
 
@@ -202,16 +291,19 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
     char buffer[ADVICE_BYTES];
     struct text advice = text_of(buffer, sizeof(buffer));
     write_advice(probe, dodge, &advice);
-    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
-              "route \"%.*s\" can be avoided: %.*s lead%s to route \"%.*s\" without %s%.*s%s, and "
-              "many servers take %s for the same request; %s%.*s%sgive that route the same %s",
-              SPAN_ARGS(lint_name_of_route(lint, route->index)),
-              SPAN_ARGS(text_span(&dodge->spellings)), dodge->is_one ? "s" : "", SPAN_ARGS(other),
-              missing != NULL ? "limit \"" : "the same cost",
-              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-              dodge->is_one ? "it" : "them", advice.len > 0 ? "write " : "",
-              SPAN_ARGS(text_span(&advice)), advice.len > 0 ? ", or " : "",
-              missing != NULL ? "limits" : "cost");
+    const bool is_written = advice.len > 0;
+    if (!is_written && dodge->by_order) {
+        text_add_literal(&advice, "put it in front of that route");
+    }
+    node_warn(
+        lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
+        "route \"%.*s\" can be avoided: %.*s lead%s to route \"%.*s\" without %s%.*s%s, and "
+        "many servers take %s for the same request; %s%.*s%sgive that route the same %s",
+        SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(text_span(&dodge->spellings)),
+        dodge->is_one ? "s" : "", SPAN_ARGS(other), missing != NULL ? "limit \"" : "the same cost",
+        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+        dodge->is_one ? "it" : "them", is_written ? "write " : "", SPAN_ARGS(text_span(&advice)),
+        advice.len > 0 ? ", or " : "", missing != NULL ? "limits" : "cost");
 }
 
 /* --- all routes --- */
@@ -231,12 +323,13 @@ static void check_entry(struct probe *probe, const struct route *route, size_t n
 }
 
 /* Each host and each path is tried once; not each host with each path. */
-static void check_route(struct lint *lint, struct probe *probe, const struct route *route)
+static void check_route(struct lint *lint, struct probe *probe, const struct named *named,
+                        const struct route *route)
 {
     const struct spec_text *paths = lint->routes[route->index].match.paths.items;
     const struct route_match *match = &route->match;
     const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
-    struct dodge dodge = {.other = NULL};
+    struct dodge dodge = {.named = named};
     for (size_t i = 0; i < n && dodge.other == NULL && probe->steps > 0; i++) {
         const struct spec_text *path = &paths[i % match->n_paths];
         dodge.hides_path = !span_equals(path->node->written, path->text);
@@ -258,13 +351,14 @@ void lint_dodged_routes(struct lint *lint)
 {
     const struct policy *policy = lint->policy;
     struct probe *probe = probe_make(lint);
-    if (probe == NULL) {
+    const struct named *named = collect_names(lint);
+    if (probe == NULL || named == NULL) {
         return;
     }
     for (size_t i = 0; i < policy->n_routes && probe->steps > 0; i++) {
         const struct route *route = &policy->routes[i];
         if (route->upstream != NULL && route->n_rules > 0 && route->match.n_paths > 0) {
-            check_route(lint, probe, route);
+            check_route(lint, probe, named, route);
         }
     }
 }
