@@ -119,16 +119,18 @@ def with_all_posts(policy):
     """It, with what the page says of ways in that nobody knows."""
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
-    limit, route = (re.search(f"`({start}.*?)`", page).group(1) for start in ("posts: {", "{name: posts, "))
-    return policy.replace("\nroutes:\n", f"\n  {limit}\nroutes:\n").replace(
-        "  - {name: rest,", f"  - {route}\n  - {{name: rest,")
+    limit, of_rest, route = (re.search(f"`({start}.*?)`", page).group(1)
+                             for start in ("posts: {", "limits: \\[posts", "{name: reads, "))
+    policy = policy.replace("\nroutes:\n", f"\n  {limit}\nroutes:\n")
+    return re.sub(r"  - (\{name: rest, .*)limits: \[site\]", rf"  - {route}\n  - \1{of_rest}", policy)
 
 
-def test_passwords_count_at_paths_that_nobody_knows(start, start_upstream):
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "FOO"])
+def test_passwords_count_at_paths_that_nobody_knows(start, start_upstream, method):
     policy = with_all_posts(policy_of("Login"))
     proxy = start(here(policy, start_upstream(lambda peer, _: peer.send(answer("401 Unauthorized")))))
     with proxy.connect() as client:
-        assert [client.ask("POST", f"/a/b{i}", body=b"p").status for i in range(121)] == [401] * 120 + [429]
+        assert [client.ask(method, f"/a/b{i}", body=b"p").status for i in range(121)] == [401] * 120 + [429]
         assert client.ask("GET", "/a").status == 401
 
 
