@@ -213,14 +213,15 @@ static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut, b
 }
 
 /* Whether @user was answered a HEAD behind which its handler may make a body, or by Apache, which
- * says 500 where it has lost the answer of a program by FastCGI, or by a cache. */
+ * says 500 where it has lost the answer of a program by FastCGI, or by Rack::Deflater, which says
+ * 406 for an encoding that it does not have when it has called the handler, or by a cache. */
 static bool may_outlive(const struct upstream_user *user, bool is_conditional)
 {
     const struct head *response = user->response;
     const bool may_have_body = user->is_head_request && response->status != 204 &&
                                response->status != 304 &&
                                (response->content_length > 0 || !response->has_content_length);
-    return may_have_body || response->status == 500 ||
+    return may_have_body || response->status == 500 || response->status == 406 ||
            (is_conditional && answer_is_of_condition(response->status));
 }
 

@@ -242,7 +242,8 @@ START_TEST(so_does_one_whose_client_has_left)
 }
 END_TEST
 
-/* Answers that a cache may make by the head of the handler's, and when they hold the slot. */
+/* Answers that a cache may make by the head of the handler's, or another part of the application in
+ * its place, and when they hold the slot. */
 static const struct {
     const char *request, *answer;
     bool is_held;
@@ -258,6 +259,9 @@ static const struct {
     {"GET /held HTTP/1.1\r\nAccept: a", "304 Same", false},
     {"GET /held HTTP/1.1\r\nIf-Match: \"z\"", "200 OK", false},
     {"GET /bare HTTP/1.1\r\nIf-Match: \"z\"", "412 No", false},
+    {"GET / HTTP/1.1\r\nAccept-Encoding: identity;q=0", "406 No", false},
+    {"GET /held HTTP/1.1\r\nAccept-Encoding: identity;q=0", "406 No", true},
+    {"GET /held HTTP/1.1\r\nAccept: a", "500 No", true},
 };
 
 START_TEST(an_answer_to_a_condition_may_leave_a_handler_at_work)
