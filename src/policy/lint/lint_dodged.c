@@ -164,6 +164,11 @@ static void try_ends(struct probe *probe, struct dodge *dodge)
         .words = {"its path without the slash", 26}, .no_slash = true, .upper = UPPER_NONE};
     static const struct spelling SUFFIX = {
         .words = {"its path with a suffix", 22}, .end = {".x", 2}, .upper = UPPER_NONE};
+    static const struct spelling SUFFIX_SLASH = {
+        .words = {"its path with a suffix and a slash", 34},
+        .end = {".x/", 3},
+        .upper = UPPER_NONE,
+    };
     const struct pattern_segment *last = &probe->pattern->segments[probe->n_segments - 1];
     const size_t len = dodge->spellings.len;
     if (last->kind == SEGMENT_LITERAL && last->text.len == 0) {
@@ -174,8 +179,14 @@ static void try_ends(struct probe *probe, struct dodge *dodge)
     if (last->kind == SEGMENT_LITERAL) {
         dodge->by_suffix = try(probe, probe->method, &SUFFIX, dodge);
     }
-    if (dodge->spellings.len == len &&
-        (last->kind == SEGMENT_LITERAL || (last->kind == SEGMENT_PART && last->suffix.len == 0))) {
+    if (last->kind != SEGMENT_LITERAL && (last->kind != SEGMENT_PART || last->suffix.len > 0)) {
+        return;
+    }
+    if (dodge->spellings.len == len && try(probe, probe->method, &SUFFIX_SLASH, dodge)) {
+        dodge->by_slash = true;
+        dodge->by_suffix = true;
+    }
+    if (dodge->spellings.len == len) {
         try_suffixes(probe, dodge);
     }
 }
@@ -252,7 +263,7 @@ static void write_path_advice(const struct probe *probe, const struct dodge *dod
     char buffer[ADVICE_BYTES / 2];
     struct text path = text_of(buffer, sizeof(buffer));
     pattern_write(pattern->segments, probe->n_segments - (ends_with_slash ? 1 : 0), &path);
-    text_add(&path, dodge->by_suffix ? SPAN("*") : SPAN(""));
+    text_add(&path, dodge->by_suffix && last->kind == SEGMENT_LITERAL ? SPAN("*") : SPAN(""));
     text_add(&path,
              dodge->by_slash || probe->n_segments < pattern->n_segments ? SPAN("/**") : SPAN(""));
     if (dodge->hides_path || path.truncated) {

@@ -1,5 +1,5 @@
 /* The spellings of a request by which dodged-route asks for more than one route says: suffixes that
- * routes name. */
+ * routes name, and a suffix before a slash. */
 
 #include <check.h>
 #include <stdio.h>
@@ -96,12 +96,37 @@ START_TEST(a_suffix_that_another_route_names_avoids_no_limit_unwarned)
 }
 END_TEST
 
+/* --- a suffix and a slash --- */
+
+#define SUFFIX_SLASH "/1.x/ leads" TO("rest") IT "write path: /1*/**, " OR_GIVE
+
+static const struct row BOTH_ENDS[] = {
+    {A("path: [/1*, /1/]") REST, SUFFIX_SLASH},
+    {A("path: [/1*, /1/**]") REST, SUFFIX_SLASH},
+    {A("path: [/1, /1/, /1.x]") REST, SUFFIX_SLASH},
+    {A("path: [/1/**, /1*]") REST, SUFFIX_SLASH},
+    {ROUTE("first", "path: \"/*.x/\"", "m") A("path: /1*/**"),
+     "/1.x/ leads" TO("first") IT "give that route the same limits"},
+    {A("path: /1*/**") REST, NULL},
+    {A("path: [/1*, \"/1*/\"]") REST, NULL},
+    {A("path: [\"/*.1\", \"/*.1/**\"]") REST, NULL},
+    {/* no route for it */ A("path: [/1*, /1/]") ROUTE("rest", "path: /2/**", "m"), NULL},
+};
+
+START_TEST(a_suffix_before_a_slash_avoids_no_limit_unwarned)
+{
+    expect(BOTH_ENDS[_i].routes, BOTH_ENDS[_i].text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/lint_spellings");
     TCase *cases = tcase_create("lint_spellings");
     tcase_add_loop_test(cases, a_suffix_that_another_route_names_avoids_no_limit_unwarned, 0,
                         ARRAY_LEN(SUFFIXES));
+    tcase_add_loop_test(cases, a_suffix_before_a_slash_avoids_no_limit_unwarned, 0,
+                        ARRAY_LEN(BOTH_ENDS));
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
