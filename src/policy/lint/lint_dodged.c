@@ -17,12 +17,15 @@ enum {
     ADVICE_BYTES = 256,
     CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
     SUFFIXES_TRIED_MAX = 64,     /* that routes name */
+    METHODS_TRIED_MAX = 64,      /* those, and some more */
 };
 
 /* What routes of the policy name, each once. */
 struct named {
     struct span suffixes[SUFFIXES_TRIED_MAX]; /* ".json" of a last segment "*.json" */
     size_t n_suffixes;
+    struct span methods[METHODS_TRIED_MAX]; /* but GET and HEAD; and some that no route names */
+    size_t n_methods;
 };
 
 /* The spellings that avoid limits. */
@@ -56,19 +59,46 @@ static void add_name(struct span name, struct span *names, size_t *n, size_t n_m
     }
 }
 
+static void add_suffixes(const struct route_match *match, struct named *named)
+{
+    for (size_t i = 0; i < match->n_paths; i++) {
+        const struct pattern *path = &match->paths[i];
+        const struct pattern_segment *last = &path->segments[path->n_segments - 1];
+        if (last->kind == SEGMENT_PART && last->suffix.len > 1 && last->suffix.data[0] == '.') {
+            add_name(last->suffix, named->suffixes, &named->n_suffixes, SUFFIXES_TRIED_MAX);
+        }
+    }
+}
+
+static bool is_read(struct span method)
+{
+    return span_equals(method, SPAN("GET")) || span_equals(method, SPAN("HEAD"));
+}
+
+static void add_methods(const struct span *methods, size_t n, struct named *named)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!is_read(methods[i])) {
+            add_name(methods[i], named->methods, &named->n_methods, METHODS_TRIED_MAX);
+        }
+    }
+}
+
+/* Of methods those that write come first, and one that nobody knows. */
 static const struct named *collect_names(struct lint *lint)
 {
+    static const struct span USUAL[] = {{"POST", 4},   {"PUT", 3},     {"PATCH", 5},
+                                        {"DELETE", 6}, {"OPTIONS", 7}, {"FOO", 3}};
     struct named *named = arena_calloc(lint->scratch, 1, sizeof(*named));
-    lint->no_memory = lint->no_memory || named == NULL;
-    for (size_t i = 0; i < lint->policy->n_routes && named != NULL; i++) {
+    if (named == NULL) {
+        lint->no_memory = true;
+        return NULL;
+    }
+    add_methods(USUAL, ARRAY_LEN(USUAL), named);
+    for (size_t i = 0; i < lint->policy->n_routes; i++) {
         const struct route_match *match = &lint->policy->routes[i].match;
-        for (size_t j = 0; j < match->n_paths; j++) {
-            const struct pattern *path = &match->paths[j];
-            const struct pattern_segment *last = &path->segments[path->n_segments - 1];
-            if (last->kind == SEGMENT_PART && last->suffix.len > 1 && last->suffix.data[0] == '.') {
-                add_name(last->suffix, named->suffixes, &named->n_suffixes, SUFFIXES_TRIED_MAX);
-            }
-        }
+        add_suffixes(match, named);
+        add_methods(match->methods, match->n_methods, named);
     }
     return named;
 }
@@ -136,8 +166,9 @@ static bool has_same_servers(const struct probe *probe, const struct route *othe
 static void note_order(struct probe *probe, const struct route *other, struct dodge *dodge)
 {
     const struct value_match *condition;
-    dodge->by_order = dodge->other == other && other->index < probe->route->index &&
-                      matcher_compare(probe->route, &probe->view, &condition) == MATCH_ALL;
+    if (dodge->other == other && other->index < probe->route->index) {
+        dodge->by_order = matcher_compare(probe->route, &probe->view, &condition) == MATCH_ALL;
+    }
 }
 
 /* Try the suffixes that routes name, until one leads to the same servers without a limit. */
@@ -217,18 +248,63 @@ static void try_head(struct probe *probe, struct dodge *dodge)
     }
 }
 
-/* Many servers run one handler for all methods with a body. A later route that names the method,
- * and routes that name all of these, tell them apart on purpose. */
+static size_t count_named(const struct pattern *pattern)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < pattern->n_segments; i++) {
+        const struct pattern_segment *segment = &pattern->segments[i];
+        n += segment->kind == SEGMENT_PART ||
+             (segment->kind == SEGMENT_LITERAL && segment->text.len > 0);
+    }
+    return n;
+}
+
+/* Whether @other names as much as its route does of the path of the last request. */
+static bool names_path(struct probe *probe, const struct route *other)
+{
+    const struct route_match *match = &other->match;
+    for (size_t i = 0; i < match->n_paths; i++) {
+        if (count_named(&match->paths[i]) >= count_named(probe->pattern) &&
+            pattern_matches(&match->paths[i], match->ignore_case, &probe->path,
+                            probe->view.captures)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool only_reads(const struct route_match *match)
+{
+    bool is_reading = match->n_methods > 0;
+    for (size_t i = 0; i < match->n_methods; i++) {
+        is_reading = is_reading && is_read(match->methods[i]);
+    }
+    return is_reading;
+}
+
+/* Whether @other names the method of the last request on purpose: for this path, for other servers,
+ * or beside a route that only reads. */
+static bool is_meant_apart(struct probe *probe, const struct route *other)
+{
+    return other->match.n_methods > 0 &&
+           (only_reads(&probe->route->match) || names_path(probe, other) ||
+            !has_same_servers(probe, other));
+}
+
+/* Many servers run one handler for all methods. Try them until one avoids a limit. */
 static void try_methods(struct probe *probe, struct dodge *dodge)
 {
-    static const struct span BODIES[] = {{"POST", 4}, {"PUT", 3}, {"PATCH", 5}, {"DELETE", 6}};
     static const struct spelling SAME = {.words = {"for its path", 12}, .upper = UPPER_NONE};
-    for (size_t i = 0;
-         i < ARRAY_LEN(BODIES) && probe->route->match.n_methods > 0 && !dodge->by_method; i++) {
+    const struct named *named = dodge->named;
+    bool is_found = false;
+    for (size_t i = 0; i < named->n_methods && !is_found; i++) {
         struct span path;
-        const struct route *other = probe_find_route(probe, BODIES[i], &SAME, &path);
-        dodge->by_method = other != NULL && other->index > probe->route->index &&
-                           other->match.n_methods == 0 && try(probe, BODIES[i], &SAME, dodge);
+        const struct route *other = find_way(probe, named->methods[i], &SAME, &path);
+        is_found = other != NULL && !is_meant_apart(probe, other);
+        if (is_found) {
+            dodge->by_method = note_way(probe, named->methods[i], &SAME, path, other, dodge);
+            note_order(probe, other, dodge);
+        }
     }
 }
 

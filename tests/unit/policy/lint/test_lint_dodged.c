@@ -102,13 +102,13 @@ static const struct {
      "routes: [{match: {path: /1*/**, method: [POST, PUT]}, limits: [l, m], upstream: u},\n"
      "         {match: {path: /1, method: DELETE}, limits: [m], upstream: u},\n"
      "         {limits: [m], upstream: u}]\n"},
-    {0, /* all that write; what reads is another request */ LIMITS
+    {1, /* all that write, and not what nobody knows */ LIMITS
      "routes: [{match: {path: /1*/**, method: [POST, PUT, PATCH, DELETE]}, limits: [l, m], "
      "upstream: u},\n"
      "         {limits: [m], upstream: u}]\n"},
     {0, /* named, with the same limits, or answered by sluice */ LIMITS
      "routes: [{match: {path: /1*/**, method: POST}, limits: [l, m], upstream: u},\n"
-     "         {match: {method: PUT}, limits: [m], upstream: u},\n"
+     "         {match: {path: /1, method: PUT}, limits: [m], upstream: u},\n"
      "         {match: {path: /1*/**}, limits: [m, l], upstream: u},\n"
      "         {limits: [m], upstream: u}]\n"},
     {1, /* HEAD for GET */ LIMITS
@@ -315,7 +315,7 @@ static const struct {
     {"path: \"/1/{x}\"",
      "/1/x/ leads to route \"rest\" without limit \"l\"" SAME "write path: /1/{x}/**, " OR},
     {"path: /1/", "/1 leads to route \"rest\" without limit \"l\"" SAME "write path: /1/**, " OR},
-    {"path: /h*/**, ignore_case: true, method: [POST, GET, PUT, PATCH, DELETE]",
+    {"path: /h*/**, ignore_case: true, method: GET",
      "HEAD /h leads to route \"head\" without limit \"l\"" SAME
      "write HEAD beside GET in method, " OR},
     {"path: /1*/**, method: [GET, POST]",

@@ -1,5 +1,5 @@
-/* The spellings of a request by which dodged-route asks for more than one route says: suffixes that
- * routes name, and a suffix before a slash. */
+/* The spellings of a request by which dodged-route asks for more than one route says: suffixes
+ * and methods that routes name, and a suffix before a slash. */
 
 #include <check.h>
 #include <stdio.h>
@@ -119,6 +119,56 @@ START_TEST(a_suffix_before_a_slash_avoids_no_limit_unwarned)
 }
 END_TEST
 
+/* --- methods --- */
+
+#define PATH "path: /1*/**"
+#define WRITES PATH ", method: [POST, PUT, PATCH, DELETE]"
+
+static const struct row METHODS[] = {
+    {/* preflights in front */ ROUTE("first", "method: OPTIONS", "") A(PATH) REST,
+     "OPTIONS /1 leads" TO("first") IT IN_FRONT},
+    {/* uploads */ ROUTE("first", "method: PUT", "m") A(PATH) REST,
+     "PUT /1 leads" TO("first") IT IN_FRONT},
+    {ROUTE("first", "path: /**, method: [GET, PUT]", "m") A(PATH ", method: [POST, PUT]"),
+     "PUT /1 leads" TO("first") IT IN_FRONT},
+    {/* a method that is not tried else */ ROUTE("first", "method: PURGE", "m") A(PATH),
+     "PURGE /1 leads" TO("first") IT IN_FRONT},
+    {/* which it does not take */ ROUTE("first", "method: [PURGE, LOCK]", "m")
+         A(PATH ", method: POST"),
+     "PURGE /1 leads" TO("first") IT "give that route the same limits"},
+    {/* a route of a wider path */ ROUTE("first", "path: \"/*/**\", method: PUT", "m") A(PATH),
+     "PUT /1 leads" TO("first") IT IN_FRONT},
+    {/* all that write are named: OPTIONS */ A(WRITES) REST,
+     "OPTIONS /1 leads" TO("rest") IT "write no method, " OR_GIVE},
+    {/* one that nobody knows */ A(PATH ", method: [POST, PUT, PATCH, DELETE, OPTIONS]") REST,
+     "FOO /1 leads" TO("rest") IT "write no method, " OR_GIVE},
+    {/* a later route names the method */ A(PATH ", method: POST")
+         ROUTE("writes", "method: [PUT, DELETE]", "m"),
+     "PUT /1 leads" TO("writes") IT "write no method, " OR_GIVE},
+    {/* a preflight that sluice answers */
+     "- {match: {method: OPTIONS}, respond: {status: 204}}\n" A(PATH) REST, NULL},
+    {A(PATH ", method: POST") "- {match: {method: OPTIONS}, respond: {status: 204}}\n", NULL},
+    {/* the same limits, other servers */ ROUTE("first", "method: OPTIONS", "m, l") A(PATH) REST,
+     NULL},
+    {"- {match: {method: PUT}, limits: [m], upstream: other}\n" A(PATH) REST, NULL},
+    {A(PATH ", method: POST") "- {match: {method: PUT}, limits: [m], upstream: other}\n", NULL},
+    {/* of the same path, or of a narrower one, on purpose */
+     ROUTE("first", PATH ", method: OPTIONS", "m") A(PATH) REST, NULL},
+    {ROUTE("first", "path: [/2/**, /1/**], method: PUT", "m") A(PATH) REST, NULL},
+    {ROUTE("first", "path: /1/2, method: PUT", "m") A(PATH) REST, NULL},
+    {A(PATH ", method: POST") ROUTE("put", PATH ", method: PUT", "m"), NULL},
+    {/* what reads beside what writes */ ROUTE("first", "method: [GET, HEAD]", "m") A(PATH), NULL},
+    {A(PATH ", method: [GET, HEAD]") ROUTE("rest", "method: [POST, PUT]", "m"), NULL},
+    {ROUTE("first", "method: POST", "m") A(PATH ", method: GET"), NULL},
+    {A(WRITES) ROUTE("rest", "method: [GET, HEAD]", "m"), NULL},
+};
+
+START_TEST(another_method_avoids_no_limit_unwarned)
+{
+    expect(METHODS[_i].routes, METHODS[_i].text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/lint_spellings");
@@ -127,6 +177,7 @@ int main(void)
                         ARRAY_LEN(SUFFIXES));
     tcase_add_loop_test(cases, a_suffix_before_a_slash_avoids_no_limit_unwarned, 0,
                         ARRAY_LEN(BOTH_ENDS));
+    tcase_add_loop_test(cases, another_method_avoids_no_limit_unwarned, 0, ARRAY_LEN(METHODS));
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
