@@ -139,16 +139,16 @@ def test_trailers_and_an_expectation_are_sent_again(start, start_http2_server):
     server = start_http2_server(decline_first)
     proxy = start(policy(server.url, more=", request_trailers: true"))
     with Http2Client(proxy.address) as client:
-        stream = client.begin(method="POST", more=[("expect", "100-continue"), ("content-length", "6")], ends=False)
-        client.data(stream, b"abc")
-        client.data(stream, b"def")
+        stream = client.begin(method="POST", more=[("expect", "100-continue"), ("content-length", "10000")], ends=False)
+        client.data(stream, b"a" * 9000)
+        client.data(stream, b"b" * 1000)
         client.send(HeadersFrame(stream, client.encoder.encode([("x-sum", "1")]), flags=["END_HEADERS", "END_STREAM"]))
         until(lambda: server.requests and server.requests[0].is_whole, "the request")
         go_away(server.peers[0])
-        assert client.answer(stream).body == digest(b"abcdef")
+        assert client.answer(stream).body == digest(b"a" * 9000 + b"b" * 1000)
     first, second = server.requests
     assert first.trailers == second.trailers == [("x-sum", "1")] and first.body == second.body
-    assert first.fields == second.fields and second.get("content-length") == "6" and second.get("expect")
+    assert first.fields == second.fields and second.get("content-length") == "10000" and second.get("expect")
 
 
 def test_a_request_that_is_sent_again_is_charged_once(start, start_http2_server):

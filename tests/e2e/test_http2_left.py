@@ -494,28 +494,6 @@ def test_who_leaves_a_request_now_and_then_has_others_tried_again(start, server,
     assert client.answer(stream).status == 200
 
 
-@pytest.mark.parametrize("leaves", [False, True])
-def test_who_ends_a_connection_by_a_body_in_small_pieces_has_no_others_tried_again(start, server, connect, leaves):
-    """As Tomcat does for two of a byte."""
-    proxy = start(policy(server, more="", limit="algorithm: fixed_window, rate: 6/day, refund_on: 502"))
-    client, other = connect(proxy), connect(proxy)
-    streams = [work(server, client, LEAVER)[0] for _ in range(5)]
-    of_other, _ = work(server, other, OTHER)
-    await_age()
-    pieces = []
-    server.on_data = lambda peer, frame: pieces.append(peer)
-    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER) + length(100))
-    for n in (1, 2):
-        client.data(upload, b"x")
-        until(lambda: len(pieces) == n, "the piece to come")
-    if leaves:
-        request = server.wait_for(7)
-        client.reset(upload)
-        until(lambda: request.reset, "the server to be told")
-    end_with(pieces[0], "ENHANCE_YOUR_CALM")
-    assert_charged_and_not_tried_again(server, (client, streams), (other, of_other), 8)
-
-
 def test_who_ends_a_connection_by_a_body_that_windows_cut_has_no_others_tried_again(start, start_http2_server, connect):
     """A server that opens its windows byte by byte gets its DATA so, and may end the connection for that, as Tomcat."""
     server = start_http2_server(behave, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1})
@@ -523,13 +501,12 @@ def test_who_ends_a_connection_by_a_body_that_windows_cut_has_no_others_tried_ag
     client, other = connect(proxy), connect(proxy)
     streams = [work(server, client, LEAVER)[0] for _ in range(5)]
     of_other, shared = work(server, other, OTHER)
-    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER) + length(5000))
-    server.wait_for(7)
-    await_age()
     pieces = []
     server.on_data = lambda peer, frame: pieces.append(frame)
-    client.data(upload, b"x" * 5000)
+    upload = client.begin(path="/work", method="POST", ends=False, more=of(LEAVER) + length(5000))
+    client.data(upload, b"x" * 5000, ends=True)
     until(lambda: len(pieces) == 1, "the first byte to come")
+    await_age()
     shared.peer.send(WindowUpdateFrame(pieces[0].stream_id, window_increment=1))
     until(lambda: len(pieces) == 2, "the second byte to come")
     end_with(shared.peer, "ENHANCE_YOUR_CALM")

@@ -407,12 +407,12 @@ def test_an_upload_waits_for_the_window_of_the_server(start, start_http2_server)
     proxy = start(policy(server))
     assert proxy.ask().status == 200  # its SETTINGS have come
     with Client(proxy.address) as client:
-        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16000\r\n\r\n" + b"x" * 16000)
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8000\r\n\r\n" + b"x" * 8000)
         request = server.wait_for(2)
         until(lambda: len(request.body) == 10, "what the window allows")
         request.peer.send(WindowUpdateFrame(request.stream, window_increment=20000))
         assert client.read().status == 200
-    assert request.body == b"x" * 16000
+    assert request.body == b"x" * 8000
 
 
 def test_a_chunked_body_is_passed_as_it_comes(start, start_http2_server):
@@ -473,6 +473,7 @@ def test_a_server_that_stalls_is_504_and_its_connection_lives(start, start_http2
     proxy = start(policy(server, more=", timeout: {response: 2s}"))
     assert proxy.ask(path="/stall").status == 504
     until(lambda: server.requests[0].reset == "CANCEL", "the stream to be reset")
+    server.peers[0].await_ping(1)  # it reads on
     assert proxy.ask().status == 200
     assert len(server.peers) == 1
 

@@ -557,25 +557,25 @@ static bool find_client(struct upstream_user *user, struct address *client)
     return exchange_find_client(exchange_of(user), client);
 }
 
-/* The length of the request's body, for struct upstream_request. */
+/* The length of the request's body, for struct upstream_request. What is announced is not known to
+ * come, nor in how many pieces. */
 static uint64_t body_bytes_of(const struct exchange *exchange)
 {
     const struct client_ops *ops = exchange->client->ops;
-    switch (exchange->request.body) {
-    case BODY_NONE:
+    if (exchange->request.body == BODY_NONE) {
         return 0;
-    case BODY_LENGTH:
-        return exchange->request.content_length;
-    case BODY_CHUNKED:
-    case BODY_UNTIL_CLOSE:
-        break;
     }
     if (exchange->buffer != NULL && exchange_buffer_is_whole(exchange)) {
         return exchange->request_bytes;
     }
-    return ops->rest_bytes != NULL && ops->has_whole_body(exchange->client)
-               ? exchange->request_bytes + ops->rest_bytes(exchange->client)
-               : UINT64_MAX;
+    if (!ops->has_whole_body(exchange->client)) {
+        return UINT64_MAX;
+    }
+    if (exchange->request.body == BODY_LENGTH) {
+        return exchange->request.content_length;
+    }
+    return ops->rest_bytes != NULL ? exchange->request_bytes + ops->rest_bytes(exchange->client)
+                                   : UINT64_MAX;
 }
 
 static void describe(struct upstream_user *user, struct upstream_request *request)

@@ -24,10 +24,9 @@
 #include "tls/tls_stream.h"
 
 enum {
-    WRITES_MAX = 16,                    /* of a connection in one iteration */
-    BATCH_BYTES = 4096,                 /* heads of frames, and short ones */
-    HEAD_BYTES_MAX = 1 << 20,           /* announced; each request's limit is its user's */
-    PING_PERIOD_US = 330 * 1000 * 1000, /* servers of gRPC allow a PING in 5 minutes without data */
+    WRITES_MAX = 16,          /* of a connection in one iteration */
+    BATCH_BYTES = 4096,       /* heads of frames, and short ones */
+    HEAD_BYTES_MAX = 1 << 20, /* announced; each request's limit is its user's */
     KEEPALIVE_S = 30,
     KEEPALIVE_PROBES = 3,
     BLOCK_BYTES = IO_BLOCK_BYTES - sizeof(struct upstream_block),
@@ -143,6 +142,31 @@ static void end(struct upstream *connection)
     }
 }
 
+static void ping(struct upstream_http2 *http2, bool is_probe, uint64_t now_us)
+{
+    upstream_liveness_on_ping(&http2->liveness, is_probe, now_us);
+    http2_session_ping(http2->session);
+    upstream_http2_wake(http2);
+}
+
+/* An answer shows that the head was read, and as a rule the whole body. But a server may answer
+ * early, and a connection on which long bodies came is used for those of other clients. */
+void upstream_http2_note_sent(struct upstream_stream *stream, uint64_t now_us, bool is_head)
+{
+    struct upstream_http2 *http2 = upstream_http2_of(stream);
+    upstream_liveness_on_sent(&http2->liveness, now_us);
+    if (is_head || !http2->is_exclusive) {
+        stream->shown_us = now_us;
+    }
+}
+
+bool upstream_http2_is_read(const struct upstream_http2 *http2)
+{
+    const bool is_in_doubt = http2->is_resting && http2->liveness.is_asked && !http2->is_exclusive;
+    return !is_in_doubt &&
+           upstream_liveness_state(&http2->liveness, clock_monotonic_us()) != LIVENESS_POOR;
+}
+
 static void note_resting(struct upstream_http2 *http2, bool is_resting)
 {
     struct upstream_server *server = http2->connection->server;
@@ -158,6 +182,19 @@ static void note_resting(struct upstream_http2 *http2, bool is_resting)
     }
 }
 
+/* Ask a server that may not have read all before the next request comes, and do not wait long for
+ * its reply. */
+static void ask_at_rest(struct upstream_http2 *http2, uint64_t now_us)
+{
+    const struct upstream_liveness *liveness = &http2->liveness;
+    if (liveness->unread_us != 0 && upstream_liveness_may_ping(liveness, false, now_us)) {
+        ping(http2, false, now_us);
+    }
+    if (liveness->is_asked) {
+        timer_arm(&http2->ping, UPSTREAM_UNREAD_US);
+    }
+}
+
 /* Streams may have left: rest, or end. */
 static void note_state(struct upstream_http2 *http2)
 {
@@ -166,9 +203,11 @@ static void note_state(struct upstream_http2 *http2)
     if (http2->n_streams > 0 || http2->is_resting) {
         return;
     }
+    const uint64_t now_us = clock_monotonic_us();
     timer_disarm(&http2->ping);
     if (http2->session == NULL || http2->is_full || !http2_session_takes_requests(http2->session) ||
-        !upstream_http2_is_current(connection)) {
+        !upstream_http2_is_current(connection) ||
+        upstream_liveness_state(&http2->liveness, now_us) == LIVENESS_POOR) {
         end(connection);
         return;
     }
@@ -180,7 +219,8 @@ static void note_state(struct upstream_http2 *http2)
     }
     note_resting(http2, true);
     upstream_sharing_on_rest(http2);
-    timeout_arm(&connection->timeout, &group->idle_timeouts, clock_monotonic_us());
+    timeout_arm(&connection->timeout, &group->idle_timeouts, now_us);
+    ask_at_rest(http2, now_us);
 }
 
 void upstream_http2_end_rest(struct upstream_http2 *http2)
@@ -191,6 +231,10 @@ void upstream_http2_end_rest(struct upstream_http2 *http2)
         timeout_disarm(&connection->timeout);
     }
     if (http2->session != NULL) {
+        const uint64_t now_us = clock_monotonic_us();
+        if (upstream_liveness_state(&http2->liveness, now_us) == LIVENESS_TO_ASK) {
+            ping(http2, false, now_us);
+        }
         timer_arm(&http2->ping, http2->connection->server->group->ping_us);
     }
 }
@@ -378,8 +422,9 @@ static bool handle(struct upstream_http2 *http2, struct upstream_block *block,
 {
     struct upstream_stream *stream = event->stream != NULL ? stream_of(event->stream) : NULL;
     struct http2_room *room = &http2->room;
-    http2->has_heard =
-        http2->has_heard || (event->kind != HTTP2_NONE && event->kind != HTTP2_WINDOW);
+    if (event->kind != HTTP2_NONE && event->kind != HTTP2_WINDOW) {
+        upstream_liveness_on_answer(&http2->liveness, stream != NULL ? stream->shown_us : 0);
+    }
     switch (event->kind) {
     case HTTP2_NONE:
         return true;
@@ -436,6 +481,9 @@ static void process(struct upstream_http2 *http2, struct upstream_block *block, 
         }
     } while (!is_closed(http2) && event.kind != HTTP2_NONE);
     end_read(http2);
+    if (http2->liveness.is_asked && !http2_session_awaits_pong(http2->session)) {
+        upstream_liveness_on_pong(&http2->liveness);
+    }
     http2->connection->server->granted = http2_session_granted(http2->session);
     upstream_http2_wake(http2); /* windows, answers to PING and SETTINGS, and the end */
 }
@@ -469,19 +517,22 @@ static void on_readable(struct upstream *connection)
 static void on_ping_timer(void *context)
 {
     struct upstream_http2 *http2 = context;
+    const struct upstream_liveness *liveness = &http2->liveness;
     const uint64_t ping_us = http2->connection->server->group->ping_us;
     const uint64_t now_us = clock_monotonic_us();
     const bool is_silent = now_us - http2->read_us >= ping_us;
-    const bool may_ping = http2->has_heard || now_us - http2->pinged_us >= PING_PERIOD_US;
-    if (is_silent && http2_session_awaits_pong(http2->session)) {
+    if (http2->is_resting) {
+        if (liveness->is_asked) {
+            end(http2->connection);
+        }
+        return;
+    }
+    if (is_silent && liveness->is_asked && now_us - liveness->pinged_us >= ping_us) {
         end_streams(http2, END_DEAD);
         return;
     }
-    if (is_silent && may_ping) {
-        http2->has_heard = false;
-        http2->pinged_us = now_us;
-        http2_session_ping(http2->session);
-        upstream_http2_wake(http2);
+    if (is_silent && upstream_liveness_may_ping(liveness, true, now_us)) {
+        ping(http2, true, now_us);
     }
     timer_arm(&http2->ping, ping_us);
 }
@@ -541,7 +592,7 @@ static void on_connected(struct upstream *connection)
         return;
     }
     connection->phase = UPSTREAM_CARRYING;
-    http2->has_heard = true;
+    upstream_liveness_init(&http2->liveness);
     watch_peer(connection->stream.fd);
     http2->has_counted = true;
     counter_up(&upstream_server_meters(connection->server)->http2_connections);

@@ -18,11 +18,17 @@
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_server.h"
 
+struct upstream_stream;
+
 enum {
     UPSTREAM_SHARED_HEAD_MAX = 4096, /* bytes of a head that shares a connection */
-    /* Bytes of all bodies of a client that share connections to a server: a handler that does not
-     * read keeps as much of a window from others. */
-    UPSTREAM_SHARED_BODY_MAX = 16 * 1024,
+    /* Bytes of a body that shares a connection: with its head it fits what servers keep of a
+     * request at least. HAProxy reads no more of a connection whose request has more than 16 KiB
+     * and waits for a server. */
+    UPSTREAM_SHARED_BODY_MAX = 8 * 1024,
+    /* And of all bodies of a client: a handler that does not read keeps as much of a window from
+     * others. */
+    UPSTREAM_SHARED_BODIES_MAX = 16 * 1024,
     UPSTREAM_RESTING_MAX = 16, /* connections to a server at rest: of clients' own, and shared */
 };
 
@@ -34,6 +40,9 @@ static inline bool upstream_speaks_http2(const struct upstream_server *server)
 }
 
 /* --- connections (upstream_http2.c) --- */
+
+/* A part of the request of @stream is sent at @now_us: its head, or one of its body. */
+void upstream_http2_note_sent(struct upstream_stream *stream, uint64_t now_us, bool is_head);
 
 /* Make @connection, which is about to connect to its server, one that may speak HTTP/2. @owner: for
  * requests of that client alone; NULL: for those of all. False: no memory. */

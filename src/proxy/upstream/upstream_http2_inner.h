@@ -8,6 +8,7 @@
 #include "proxy/upstream/upstream.h"
 #include "proxy/upstream/upstream_bodies.h"
 #include "proxy/upstream/upstream_inner.h"
+#include "proxy/upstream/upstream_liveness.h"
 #include "proxy/upstream/upstream_server.h"
 
 enum {
@@ -16,8 +17,7 @@ enum {
     UPSTREAM_LEAVERS_MAX = 4,
 };
 
-/* Bytes that were read from the server, shared by the streams whose users have not taken theirs. In
- * a block of the worker's for bodies. */
+/* What was read, for streams whose users have not taken theirs. In a block for bodies. */
 struct upstream_block {
     unsigned n_users;
     char bytes[];
@@ -46,10 +46,10 @@ struct upstream_stream {
     struct http2_stream stream;
     struct address client;
     uint64_t body_bytes; /* 0: none, or not known */
+    uint64_t shown_us;   /* when what an answer shows to be read was sent last; 0: nothing was */
     uint64_t risky_us;   /* when its head, trailers or a small piece was sent last; 0: not yet */
     bool is_one_client, is_risky_body; /* it was not only the head */
-    /* Monotonic: since when the server cannot send the rest of the answer, because the client does
-     * not take what has come; 0: it is not so. */
+    /* Monotonic: since when the client holds back the rest of the answer; 0: it does not. */
     uint64_t held_since_us;
     enum upstream_loss loss;
     struct list refused_node; /* in http2->refused */
@@ -58,10 +58,9 @@ struct upstream_stream {
 
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
     int n_pieces, next_piece;
-    bool is_last;      /* they end the request */
-    bool is_sending;   /* the user waits for on_drained() */
-    char *head_block;  /* of the latest head; NULL: none */
-    char *large_block; /* the rest of a long one; NULL: none */
+    bool is_last, is_sending; /* they end the request; the user waits for on_drained() */
+    char *head_block;         /* of the latest head; NULL: none */
+    char *large_block;        /* the rest of a long one; NULL: none */
     struct upstream_late_head *late;
     bool is_head_alone;          /* the user has got the head, and none of the body */
     struct list unreported_node; /* in http2->unreported, or in no list */
@@ -111,11 +110,10 @@ struct upstream_http2 {
     struct http2_room room;  /* for the head that is being read */
     struct head trailers_head;
     struct field trailer_fields[UPSTREAM_TRAILERS_MAX];
-    char *trailer_bytes;     /* of TRAILER_BYTES_MAX; NULL: none came so far */
-    void *kept;              /* a copy of what the socket did not take; NULL: none */
-    uint64_t read_us;        /* monotonic: when bytes came last */
-    uint64_t pinged_us;      /* the same: when a PING was sent last */
-    bool has_heard;          /* a part of an answer since then, or none was sent */
+    char *trailer_bytes; /* of TRAILER_BYTES_MAX; NULL: none came so far */
+    void *kept;          /* a copy of what the socket did not take; NULL: none */
+    uint64_t read_us;    /* monotonic: when bytes came last */
+    struct upstream_liveness liveness;
     struct timer ping;       /* while streams are under way */
     struct timer held_timer; /* see http2_session_held_until_us() */
     struct loop_task flush;
@@ -148,6 +146,9 @@ void upstream_http2_wake(struct upstream_http2 *http2);
 /* A stream begins. */
 void upstream_http2_end_rest(struct upstream_http2 *http2);
 
+/* Whether its server reads on, as far as is known. */
+bool upstream_http2_is_read(const struct upstream_http2 *http2);
+
 /* A stream has left: the connection may be at rest, or have to end. */
 void upstream_http2_on_left(struct upstream_http2 *http2);
 
@@ -169,8 +170,7 @@ void upstream_sharing_on_fault(struct upstream_http2 *http2, struct upstream_str
 /* The server has ended a stream, by RST_STREAM or GOAWAY. */
 void upstream_sharing_on_reset(struct upstream_stream *stream);
 
-/* Whether the server has reset @stream before its answer, and may have done so for other requests
- * on the connection, of now or before. */
+/* Whether the server has reset @stream before its answer, and may have done so for others there. */
 bool upstream_sharing_is_crowded(const struct upstream_stream *stream);
 
 /* --- events of the session, for a stream (upstream_stream.c) --- */

@@ -537,12 +537,15 @@ static bool has_long_body(const struct upstream_server *server,
 {
     uint64_t n_bytes = request->body_bytes;
     struct list *node = server->http2.next;
-    while (n_bytes <= UPSTREAM_SHARED_BODY_MAX && node != &server->http2) {
+    if (n_bytes > UPSTREAM_SHARED_BODY_MAX) {
+        return true;
+    }
+    while (n_bytes <= UPSTREAM_SHARED_BODIES_MAX && node != &server->http2) {
         const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         n_bytes += upstream_bodies_of(&http2->bodies, &request->client);
         node = node->next;
     }
-    return n_bytes > UPSTREAM_SHARED_BODY_MAX;
+    return n_bytes > UPSTREAM_SHARED_BODIES_MAX;
 }
 
 const struct address *upstream_http2_owner(const struct upstream_server *server,
@@ -582,7 +585,7 @@ static bool is_acceptable(struct upstream_http2 *http2, const struct upstream_re
         return !connection->server->is_http1;
     }
     return use != UPSTREAM_FRESH && http2_session_may_open(http2->session) &&
-           upstream_http2_is_current(connection);
+           upstream_http2_is_current(connection) && upstream_http2_is_read(http2);
 }
 
 /* Whether a connection that was at rest may have ended: then what has come of that is read. */
@@ -599,7 +602,8 @@ static bool has_room_for_body(const struct upstream_http2 *http2,
                               const struct upstream_request *request)
 {
     const uint64_t quarter = http2->session != NULL ? http2_session_widest(http2->session) / 4 : 0;
-    const uint64_t most = quarter > UPSTREAM_SHARED_BODY_MAX ? quarter : UPSTREAM_SHARED_BODY_MAX;
+    const uint64_t most =
+        quarter > UPSTREAM_SHARED_BODIES_MAX ? quarter : UPSTREAM_SHARED_BODIES_MAX;
     return http2->bodies.n_bytes + request->body_bytes <= most;
 }
 
@@ -638,7 +642,8 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
     return found;
 }
 
-/* A connection at rest that has carried long bodies alone becomes the client's. NULL: none is. */
+/* A connection at rest that has carried long bodies alone, which its server has read, becomes the
+ * client's. NULL: there is none. */
 static struct upstream_http2 *take_for_body(struct upstream_server *server,
                                             const struct upstream_request *request,
                                             enum upstream_use use)
@@ -650,7 +655,8 @@ static struct upstream_http2 *take_for_body(struct upstream_server *server,
         if (is_acceptable(http2, request, use) && is_doubtful(http2, use)) {
             http2->connection->carrier_ops->on_readable(http2->connection);
         }
-        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use)) {
+        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use) &&
+            http2->liveness.unread_us == 0) {
             http2->owner = request->client;
             list_remove(&http2->node);
             list_push_front(row_of(server, &request->client), &http2->node);

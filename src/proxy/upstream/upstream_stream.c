@@ -145,6 +145,7 @@ static enum opening open_stream(struct upstream_stream *stream, bool is_last)
         return refuse(stream, 431, "the request's head is larger than the upstream takes");
     }
     stream->risky_us = clock_monotonic_us();
+    upstream_http2_note_sent(stream, stream->risky_us, true);
     const bool is_open = http2_session_open(upstream_http2_of(stream)->session, &stream->stream,
                                             &list, upstream->user->is_head_request, is_last);
     sender_drop_head(&upstream->out);
@@ -160,8 +161,10 @@ static bool send_next(struct upstream_stream *stream)
         if (piece.len > 0 || is_last) {
             const struct upstream_user *user = stream->upstream.user;
             const struct http2_fields trailers = {user->trailers, user->n_trailers};
+            const uint64_t now_us = clock_monotonic_us();
+            upstream_http2_note_sent(stream, now_us, false);
             if (is_last ? trailers.n > 0 : piece.len < HTTP2_SMALL_BYTES) {
-                stream->risky_us = clock_monotonic_us();
+                stream->risky_us = now_us;
                 stream->is_risky_body = true;
                 upstream_http2_of(stream)->is_for_bodies = false;
             }

@@ -120,6 +120,12 @@ class Peer:
             return
         until(is_answered, "the answer to a PING")
 
+    def await_ping(self, n):
+        """Until the other side has the answer to its PING number @n."""
+        until(lambda: sum(isinstance(frame, PingFrame) and "ACK" not in frame.flags for frame in list(self.frames)) >= n,
+              f"PING {n}")
+        self.await_read()
+
     def end(self):
         """Nothing more is sent."""
         try:
