@@ -1,13 +1,16 @@
 """Requests of several clients share a connection to a server of HTTP/2: what one of them sends harms no other."""
 
+import re
 import time
 
 import pytest
 from hpack import Decoder
 from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
+from harness.admin import Admin, addresses
 from harness.client import Client
 from harness.http2 import NAMES
+from harness.reload import reload
 from harness.wait import until
 
 BEHIND = "listen: {address: 127.0.0.1:0, http: [2, 1.1]}\nworkers: 1\ntrusted_proxies: [127.0.0.1]\n"
@@ -543,3 +546,65 @@ def test_no_head_depends_on_those_of_others(start, start_http2_server, connect):
     heads = [frame for frame in server.peers[0].frames if isinstance(frame, HeadersFrame)]
     for frame in heads:
         assert ("x-api-key", "one") in Decoder().decode(frame.data)
+
+
+def n_connections(proxy):
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    return sum(map(int, re.findall(r"^sluice_server_http2_connections\{.*\} (\d+)$", page, re.MULTILINE)))
+
+
+def end_in_order(peer):
+    end_with(peer, "NO_ERROR")
+
+
+def break_a_rule(peer):
+    peer.send_raw(b"\0\0\0\0\1\0\0\0\0")  # DATA of stream 0
+
+
+@pytest.mark.parametrize("end", [end_in_order, lambda peer: peer.close(), break_a_rule], ids=["goaway", "close", "fault"])
+def test_an_answer_that_has_come_whole_outlives_its_connection(start, start_http2_server, connect, end):
+    """Only its client has to take what waits here. nginx ends connections after some requests."""
+    body = b"x" * 40_000  # less than the proxy takes for a slow client
+
+    def behave(peer, request):
+        if request.path == "/whole":
+            peer.answer(request.stream, body)
+        elif request.path == "/part":
+            peer.head(request.stream)
+            peer.data(request.stream, b"x")
+
+    server = start_http2_server(behave)
+    proxy = start(policy(server, admin="127.0.0.1:0"))
+    slow = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1000})
+    whole = slow.begin(path="/whole", more=of(1))
+    part = slow.begin(path="/part", more=of(1))
+    peer = server.wait_for(2).peer
+    peer.await_read()
+    end(peer)
+    assert slow.answer(part).reset
+    assert n_connections(proxy) == 0
+    slow.send(WindowUpdateFrame(whole, window_increment=len(body)))
+    answer = slow.answer(whole)
+    assert answer.body == body and not answer.reset
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_whole_answer_outlives_its_upstream(start, start_http2_server, connect, leaves):
+    body = b"x" * 40_000
+    server = start_http2_server(lambda peer, request: peer.answer(request.stream, body))
+    other = start_http2_server()
+    proxy = start(policy(server, admin="127.0.0.1:0"))
+    slow = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1000})
+    whole = slow.begin(path="/whole", more=of(1))
+    peer = server.wait_for(1).peer
+    peer.await_read()
+    end_in_order(peer)
+    until(lambda: n_connections(proxy) == 0, "the proxy to know")
+    listen, others = policy(other, admin="127.0.0.1:0").replace("api", "other").split("\n", 1)
+    reload(proxy, others, listen.removeprefix("listen: "))
+    if leaves:
+        slow.sock.close()
+    else:
+        slow.send(WindowUpdateFrame(whole, window_increment=len(body)))
+        assert slow.answer(whole).body == body
+    assert proxy.ask().body == b"ok\n"

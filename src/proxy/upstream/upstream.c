@@ -34,10 +34,9 @@ static struct proxy_env *env_of(const struct upstream *upstream)
 static void die(struct loop_task *task)
 {
     struct upstream *upstream = CONTAINER_OF(task, struct upstream, death);
-    if (upstream->http2 != NULL) {
-        upstream->carrier_ops->free(upstream->http2);
+    if (upstream->http2 == NULL || upstream->carrier_ops->free(upstream->http2)) {
+        free(upstream);
     }
-    free(upstream);
 }
 
 void upstream_leave_user(struct upstream *upstream)

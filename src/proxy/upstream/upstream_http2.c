@@ -7,7 +7,8 @@
  * PING, of which there is one for each time that it was heard (its streams are lost); it breaks a
  * rule of HTTP/2 (the stream on which it does has a bad answer, the others are lost); it sends
  * GOAWAY (streams above its last one are lost unprocessed, the others go on, and the connection
- * ends with them). Which requests share a connection is in upstream_sharing.c. */
+ * ends with them). A stream whose answer has come whole is not lost: it needs no connection. Which
+ * requests share a connection is in upstream_sharing.c. */
 
 #include "proxy/upstream/upstream_http2.h"
 
@@ -69,18 +70,27 @@ static void leave_server(struct upstream_http2 *http2)
     list_remove(&http2->node);
 }
 
+/* Whether the answer has come whole, and the request has gone out so: then only the client has to
+ * take what waits here. */
+static bool needs_no_connection(const struct upstream_stream *stream)
+{
+    return stream->is_whole && stream->stream.is_closed && !stream->stream.is_reset_by_peer;
+}
+
 /* The stream whose answer broke a rule of the connection. NULL: it is over, or not known. */
 static struct upstream_stream *cause_of_fault(struct upstream_http2 *http2)
 {
     const int32_t id = http2_session_faulty_id(http2->session);
-    const bool is_only = id == 0 && http2->n_streams == 1;
+    struct upstream_stream *only = NULL;
+    size_t n = 0;
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         struct upstream_stream *stream = upstream_stream_at(node);
-        if (is_only || (id != 0 && stream->stream.id == id)) {
-            return stream;
+        if (!needs_no_connection(stream) && (id == 0 || stream->stream.id == id)) {
+            only = stream;
+            n++;
         }
     }
-    return NULL;
+    return n == 1 ? only : NULL;
 }
 
 /* The server broke a rule. The stream that it did so on has a bad answer, the others are lost; but
@@ -90,7 +100,8 @@ static void on_fault(struct upstream_http2 *http2)
     struct upstream_stream *cause = cause_of_fault(http2);
     upstream_sharing_on_fault(http2, cause);
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        upstream_stream_at(node)->upstream.is_refused = true;
+        struct upstream_stream *stream = upstream_stream_at(node);
+        stream->upstream.is_refused = stream->upstream.is_refused || !needs_no_connection(stream);
     }
     if (cause != NULL) {
         list_remove(&cause->node);
@@ -106,9 +117,25 @@ static void note_dead(struct upstream_http2 *http2)
     }
 }
 
-/* End all streams, and close. */
+/* Those that are lost with the connection become those of @lost. */
+static void take_lost(struct upstream_http2 *http2, struct list *lost)
+{
+    struct list *node = http2->streams.next;
+    list_init(lost);
+    while (node != &http2->streams) {
+        struct upstream_stream *stream = upstream_stream_at(node);
+        node = node->next;
+        if (!needs_no_connection(stream)) {
+            list_remove(&stream->node);
+            list_push_back(lost, &stream->node);
+        }
+    }
+}
+
+/* End all streams but those that need no connection any more, and close. */
 static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
 {
+    struct list lost;
     leave_server(http2);
     if (cause == END_LOST) {
         upstream_sharing_on_end(http2);
@@ -117,8 +144,9 @@ static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
     } else {
         note_dead(http2);
     }
-    while (!is_closed(http2) && !list_is_empty(&http2->streams)) {
-        struct upstream_stream *stream = upstream_stream_at(http2->streams.next);
+    take_lost(http2, &lost);
+    while (!list_is_empty(&lost)) {
+        struct upstream_stream *stream = upstream_stream_at(lost.next);
         list_remove(&stream->node); /* also where its user keeps it for now */
         upstream_stream_on_lost(stream);
     }
@@ -241,7 +269,13 @@ void upstream_http2_end_rest(struct upstream_http2 *http2)
 
 void upstream_http2_on_left(struct upstream_http2 *http2)
 {
-    if (is_closed(http2) || http2->n_streams > 0) {
+    if (http2->n_streams > 0) {
+        return;
+    }
+    if (is_closed(http2)) {
+        if (http2->is_survived) {
+            loop_at_iteration_end(env_of(http2)->loop, &http2->connection->death);
+        }
         return;
     }
     if (http2->session == NULL && !http2->is_ending) {
@@ -251,15 +285,20 @@ void upstream_http2_on_left(struct upstream_http2 *http2)
     }
 }
 
-static void free_http2(struct upstream_http2 *http2)
+/* False: streams are left, which point to it; the last of them frees it. */
+static bool free_http2(struct upstream_http2 *http2)
 {
-    assert(http2->n_streams == 0); /* they point to it */
+    if (http2->n_streams > 0) {
+        http2->is_survived = true;
+        return false;
+    }
     if (http2->session != NULL) {
         http2_session_free(http2->session);
     }
     free(http2->trailer_bytes);
     free(http2->kept);
     free(http2);
+    return true;
 }
 
 static void on_close(struct upstream *connection)
@@ -689,7 +728,7 @@ bool upstream_http2_init(struct upstream *connection, const struct address *owne
 void upstream_http2_drop(struct upstream *connection)
 {
     on_close(connection);
-    free_http2(connection->http2);
+    (void)free_http2(connection->http2); /* it has no streams */
 }
 
 static void close_idle(struct list *connections)

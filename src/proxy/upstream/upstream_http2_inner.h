@@ -85,9 +85,8 @@ struct upstream_leaver {
 struct upstream_http2 {
     struct upstream *connection;
     struct http2_session *session; /* NULL: it is being made */
-    /* In server->http2, http2_own, _for_bodies or _withdrawn, until it is being closed. */
-    struct list node;
-    struct list streams;    /* struct upstream_stream */
+    struct list node;    /* in server->http2, _own, _for_bodies or _withdrawn; at its end in none */
+    struct list streams; /* struct upstream_stream */
     struct list unreported; /* those whose users get a head or small pieces after the read */
     struct list refused;    /* those whose request is not sent */
     size_t n_streams;
@@ -105,6 +104,7 @@ struct upstream_http2 {
     struct timer full_timer; /* then: until it is looked at whose answers are held back */
     bool has_failed;         /* and a user counts that: the others get LOSS_SHARED */
     bool is_ending;          /* no stream is taken any more */
+    bool is_survived;        /* it is closed, and streams are left */
     bool is_resting;         /* no stream is under way, and it may be used again */
     bool has_counted;        /* among the server's connections that speak HTTP/2 */
     struct http2_room room;  /* for the head that is being read */
@@ -149,7 +149,7 @@ void upstream_http2_end_rest(struct upstream_http2 *http2);
 /* Whether its server reads on, as far as is known. */
 bool upstream_http2_is_read(const struct upstream_http2 *http2);
 
-/* A stream has left: the connection may be at rest, or have to end. */
+/* A stream has left: the connection may be at rest, have to end, or be freed. */
 void upstream_http2_on_left(struct upstream_http2 *http2);
 
 /* --- which requests share a connection (upstream_sharing.c) --- */

@@ -33,9 +33,9 @@ struct upstream_carrier_ops {
     void (*on_drained)(struct upstream *connection);
     /* Close it, on which no stream is left, with GOAWAY. */
     void (*end)(struct upstream *connection);
-    /* It is being closed; and is freed. */
+    /* It is being closed; and is to be freed, with @connection. False: that is done later. */
     void (*on_close)(struct upstream *connection);
-    void (*free)(struct upstream_http2 *http2);
+    bool (*free)(struct upstream_http2 *http2);
 };
 
 /* A stream, each as the function of upstream.h (upstream_stream.c). */

@@ -4,9 +4,10 @@
  * until they are written. Bytes of the answer go to the user from the memory that they were read
  * into; what it does not take at once is copied, bounded by the stream's window.
  *
- * Failures: the server resets the stream, or the connection ends (on_lost(): the user may ask
- * another server); the answer breaks a rule (on_bad()). When the user leaves before the end of the
- * answer the stream is reset with CANCEL, or its server goes on and is not told. */
+ * Failures: the server resets the stream, or the connection ends before the answer has come whole
+ * (on_lost(): the user may ask another server); the answer breaks a rule (on_bad()). When the user
+ * leaves before the end of the answer the stream is reset with CANCEL, or its server goes on and is
+ * not told. */
 
 #include <assert.h>
 #include <stdlib.h>
@@ -560,6 +561,7 @@ bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_blo
         piece = span_of(piece.data + n, piece.len - n);
     }
     const bool is_kept = append(stream, piece);
+    stream->is_whole = is_last && is_kept;
     upstream_sharing_on_taken(stream);
     if (is_last && piece.len == 0 && !stream->is_end_given && stream->first == NULL &&
         !is_blocked(stream)) {
