@@ -399,6 +399,26 @@ def test_a_client_has_an_eighth_of_the_memory(start, start_upstream):
     assert metric(proxy, 'buffer_refused_total{reason="client"}') == 1
 
 
+def test_the_addresses_of_a_48_are_one_client(start, start_upstream):
+    proxy = start(policy(start_upstream(), top="trusted_proxies: [127.0.0.0/8]\n        workers: 1"))
+
+    def begin(address):
+        client = proxy.connect()
+        client.send(head(1000, f"X-Forwarded-For: {address}\r\n", "/patient") + b"x")
+        return client
+
+    clients = [begin(f"2001:db8:1:{i}::1") for i in range(8)]
+    until(lambda: metric(proxy, "buffered_bytes") == SHARE, "the share of a client to be used up")
+    late, other = begin("2001:db8:1:8::1"), begin("2001:db8:2::1")
+    until(lambda: metric(proxy, "buffered_bytes") == SHARE + BLOCK, "the body of another client to be buffered")
+    finish(other)
+    until(lambda: metric(proxy, "buffered_bytes") == SHARE, "the memory of that one to come back, for none of the others")
+    assert metric(proxy, "buffering_requests") == 9
+    finish(clients[0])
+    until(lambda: metric(proxy, "buffered_bytes") == SHARE, "the next of them to have room")
+    finish(late)
+
+
 def test_when_the_memory_is_full_bodies_wait_and_others_do_not(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream, route="buffer: {wait: 1m}"))
