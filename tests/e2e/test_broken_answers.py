@@ -2,6 +2,7 @@
 says that handlers work on."""
 
 import re
+import threading
 
 import pytest
 
@@ -84,6 +85,56 @@ def test_an_answer_that_is_not_of_the_handler_holds_its_slot(
     proxy = start(policy(upstream, ", hold_slots: true" if hold else ""))
     assert proxy.ask(path="/work", fields=fields).status == int(line[:3])
     assert free(proxy) == SLOTS - (with_hold if hold else by_default)
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+
+
+CSV = b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\n"
+EMPTY, UNTIL_CLOSE = CSV + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", CSV + b"Connection: close\r\n\r\n"
+HOLD = ", hold_slots: true"
+MADE_HEAD = [  # the method, the answer, the upstream's more, and whether the slot is held
+    ("POST", EMPTY, HOLD, True), ("POST", UNTIL_CLOSE, HOLD, True), ("POST", EMPTY, "", False),
+    ("POST", EMPTY.replace(b"0\r", b"1\r\na\r\n0\r"), HOLD, False), ("GET", EMPTY, HOLD, False),
+    ("POST", EMPTY.replace(b"Content-Type", b"X-Type"), HOLD, False),
+    ("POST", CSV + b"Content-Length: 0\r\n\r\n", HOLD, False),
+    ("POST", EMPTY.replace(b"200 OK", b"422 No"), HOLD, False),
+]
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+@pytest.mark.parametrize("method, sent, more, held", MADE_HEAD)
+def test_a_post_that_the_server_makes_a_head_may_hold_its_slot(start, start_upstream, method, sent, more, held, leaves):
+    """As Rack::MethodOverride does, and Rack::Head then ends the answer behind its head while Rails' Live works on."""
+    may_answer = threading.Event()
+
+    def behave(peer, _):
+        assert may_answer.wait(10)
+        peer.send(sent)
+        if b"close" in sent:
+            peer.close()
+
+    upstream = start_upstream(behave)
+    proxy = start(policy(upstream, more))
+    with proxy.send(message.request(method, "/work", body=b"_method=head" if method == "POST" else b"")) as client:
+        upstream.wait_for(1)
+        if leaves:
+            client.reset()
+            proxy.lines_of("/work", 1)
+        may_answer.set()
+        if not leaves:
+            client.read(method)
+    if held:
+        until(lambda: not upstream.open_peers(), "the server to have answered")
+        assert free(proxy) == SLOTS - 1
+    until(lambda: free(proxy) == SLOTS, "the slots to come back", 10 if held else 3)
+
+
+@pytest.mark.parametrize("hold", [False, True], ids=["default", "hold_slots"])
+def test_a_post_that_a_server_of_http2_makes_a_head_may_hold_its_slot(start, start_http2_server, hold):
+    server = start_http2_server(
+        lambda peer, request: peer.head(request.stream, fields=[("content-type", "text/csv")], ends=True))
+    proxy = start(policy(server, ", hold_slots: true" if hold else ""))
+    assert proxy.ask("POST", "/work").status == 200
+    assert free(proxy) == SLOTS - hold
     until(lambda: free(proxy) == SLOTS, "the slots to come back")
 
 

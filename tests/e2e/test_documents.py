@@ -111,6 +111,18 @@ def test_the_quickstart_policy_lets_ten_through_at_once(start, start_upstream):
     assert answers[0].get("RateLimit") == '"per-client";r=9;t=1'
 
 
+def test_the_policy_for_handlers_that_outlive_their_answers_passes_no_request_that_ends_early(start, start_upstream):
+    upstream = start_upstream()
+    [policy] = [block for block in blocks(f"{ROOT}/docs/policy.md", "yaml") if "whole-answers" in block]
+    proxy = start(policy.replace("127.0.0.1:8080", "127.0.0.1:0").replace("http://127.0.0.1:9000", upstream.url))
+    for path in ("/export", "/EXPORT/", "/export.csv"):
+        assert [proxy.ask(method, path).status for method in ("HEAD", "POST", "GET")] == [405, 405, 200]
+    conditions = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"]
+    assert proxy.ask(path="/export", fields=dict.fromkeys(conditions, "x")).status == 200
+    assert [upstream.last.get(name) for name in conditions] == [None] * len(conditions)
+    assert [proxy.ask(method, "/other").status for method in ("HEAD", "POST")] == [200, 200]
+
+
 def test_every_test_that_is_named_exists():
     sources = "".join(text(path) for path in glob.glob(f"{ROOT}/tests/e2e/test_*.py"))
     named = set(re.findall(r"`(test_\w+)`", text(f"{ROOT}/docs/building.md")))

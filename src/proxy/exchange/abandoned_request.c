@@ -13,8 +13,9 @@
  * not informed that the client has left: many servers close the connection then and work on, and
  * by HTTP/2 nothing would tell when they have ended a request that was reset. Of streams that
  * nobody reads it is informed, and their slots are released, unless hold_slots of the upstream says
- * that its handlers work on: then no end frees slots but that of a whole answer, other than a 500
- * or one to HEAD, whether or not the client is there; nor does a connection that is lost before it.
+ * that its handlers work on: then no end frees slots but that of a whole answer, other than a 500,
+ * one to HEAD, or one that may be to a HEAD made of a POST, whether or not the client is there; nor
+ * does a connection that is lost before it.
  *
  * Happy path: the client resets its connection; the abandoned request waits for the answer, reads
  * it, closes the server's connection and releases the slots.
@@ -63,6 +64,7 @@ struct abandoned_request {
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
     bool holds_slots;             /* hold_slots of the upstream */
+    bool may_be_made_head;        /* see the function of that name */
     enum answer_end end;          /* of the exchange */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
@@ -270,7 +272,9 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
-    if (abandoned->holds_slots && may_outlive(user, abandoned->is_conditional)) {
+    abandoned->may_be_made_head = abandoned->may_be_made_head && exchange_is_of_made_head(response);
+    const bool is_emptied = abandoned->may_be_made_head && response->body == BODY_NONE;
+    if (abandoned->holds_slots && (may_outlive(user, abandoned->is_conditional) || is_emptied)) {
         keep_slots(abandoned);
         return false;
     }
@@ -301,6 +305,10 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
     abandoned->body_bytes += piece.len;
     if (last && abandoned->reads_to_close) {
         lose(abandoned);
+        return false;
+    }
+    if (last && abandoned->may_be_made_head && abandoned->body_bytes == 0) {
+        keep_slots(abandoned);
         return false;
     }
     if (last) {
@@ -400,6 +408,15 @@ static bool is_stream_left(const struct exchange *exchange)
            exchange->end != ANSWER_WHOLE;
 }
 
+/* Whether what has come of the answer, if anything, may be all of one to a HEAD which the server
+ * has made of a POST. */
+static bool may_be_made_head(const struct exchange *exchange)
+{
+    const bool has_head = exchange->is_response_started || exchange->is_head_pending;
+    return exchange->response_bytes == 0 &&
+           (has_head ? exchange->is_of_made_head : exchange_may_make_head(exchange));
+}
+
 /* Whether what the server did does not tell the end of its handler: an answer that it has begun, or
  * with hold_slots the end of its connection, or its silence, without one. One that breaks off in
  * the middle of the body does not: nginx closes so for a body that is too large. */
@@ -415,8 +432,10 @@ static bool hides_end(const struct exchange *exchange)
         exchange->response.status, &exchange->request, exchange->evaluation.route);
     return !tells_end(exchange->response.status, grpc_status, is_cut, is_conditional) ||
            (has_broken_off(exchange) && is_cut) ||
-           (holds_slots(exchange) && (is_stream_left(exchange) || has_broken_off(exchange) ||
-                                      may_outlive(&exchange->upstream_user, is_conditional)));
+           (holds_slots(exchange) &&
+            (is_stream_left(exchange) || has_broken_off(exchange) ||
+             may_outlive(&exchange->upstream_user, is_conditional) ||
+             (exchange->end == ANSWER_WHOLE && may_be_made_head(exchange))));
 }
 
 /* Whether the client of @exchange has left, or was evicted from, what a server may still work on,
@@ -566,6 +585,7 @@ bool abandoned_request_take(struct exchange *exchange)
     abandoned->config = exchange_config_acquire(exchange->config);
     abandoned->cost = cost;
     abandoned->holds_slots = holds_slots(exchange);
+    abandoned->may_be_made_head = may_be_made_head(exchange);
     abandoned->end = exchange->end;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);

@@ -97,7 +97,7 @@ struct exchange {
     bool is_request_blocked;        /* request bytes wait for the upstream */
     bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
-    bool is_event_stream;           /* the answer may be silent for long */
+    bool is_event_stream, is_of_made_head; /* the answer; see exchange_steps.h */
     uint8_t grpc_status; /* of the server's answer; 0: OK, or not of gRPC; GRPC_NONE: not told */
     bool is_grpc_head_error; /* and it came with the head */
     bool has_client_ended;   /* its side: it may still read, or be gone */

@@ -386,7 +386,7 @@ static bool is_read(const struct exchange *exchange)
 }
 
 /* The handler of a request that holds slots may go on behind an answer to HEAD or to a condition,
- * or an error. */
+ * or an error; and behind one that is empty, see exchange_may_make_head(). */
 static void leave_handler(struct exchange *exchange)
 {
     if (exchange->upstream == NULL) {
@@ -404,7 +404,8 @@ static void leave_handler(struct exchange *exchange)
 void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
     if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_head_error ||
-                 exchange->out.status >= 206)) {
+                 exchange->out.status >= 206 ||
+                 (exchange->is_of_made_head && exchange->response_bytes == 0))) {
         leave_handler(exchange);
     }
     exchange_enter_state(exchange, EXCHANGE_DONE);
