@@ -419,6 +419,24 @@ def test_the_addresses_of_a_48_are_one_client(start, start_upstream):
     finish(late)
 
 
+@pytest.mark.parametrize("size", [10_000, 60_000])
+def test_a_body_that_has_a_block_goes_to_its_server_with_that(start, start_upstream, size):
+    """Bodies that each have a part of the memory would wait for one another, and all be refused."""
+    upstream = start_upstream(answer_at_head, reads_body=False)
+    proxy = start(policy(upstream, route="buffer: {wait: 500ms, min_upload: off}"))
+    clients = fill(proxy, 7, "127.0.0.2")
+    with proxy.connect("127.0.0.2") as late:
+        late.send(head(size) + BODY[:size - 1])
+        assert late.read().status == 103
+        late.send(BODY[size - 1:size])
+        assert late.read().status == 200
+    assert upstream.last.body == BODY[:size]
+    until(lambda: metric(proxy, "buffered_bytes") == 7 * BLOCK, "its block to come back")
+    assert metric(proxy, 'buffer_refused_total{reason="client"}') == 0
+    for client in clients:
+        client.close()
+
+
 def test_when_the_memory_is_full_bodies_wait_and_others_do_not(start, start_upstream):
     upstream = start_upstream()
     proxy = start(policy(upstream, route="buffer: {wait: 1m}"))

@@ -124,7 +124,7 @@ static void wait_for_block(struct body_buffer *buffer)
     buffer->waits_with = client;
 }
 
-static void stop_waiting(struct body_buffer *buffer)
+void body_buffer_stop_waiting(struct body_buffer *buffer)
 {
     struct body_buffers *buffers = buffer->buffers;
     struct waiting_client *client = buffer->waits_with;
@@ -159,7 +159,7 @@ static void on_retry(void *context)
         if (take_block(buffer, blocks_max(buffers))) {
             list_remove(&client->node);
             list_push_back(&buffers->waiting, &client->node);
-            stop_waiting(buffer);
+            body_buffer_stop_waiting(buffer);
             list_push_back(&served, &buffer->node);
         } else if (buffer->lack == BODY_BUFFER_SHARE) {
             list_remove(&client->node);
@@ -251,7 +251,7 @@ void body_buffer_open(struct body_buffer *buffer)
 
 void body_buffer_close(struct body_buffer *buffer)
 {
-    stop_waiting(buffer);
+    body_buffer_stop_waiting(buffer);
     while (!list_is_empty(&buffer->blocks)) {
         return_block(buffer, first_block(buffer));
     }

@@ -82,6 +82,9 @@ void body_buffers_close(struct body_buffers *buffers);
 /* Initialise the rest of @buffer, an empty one: the first three members and on_room are set. */
 void body_buffer_open(struct body_buffer *buffer);
 
+/* Wait for a block no longer, with those that it has. No-op if it does not wait. */
+void body_buffer_stop_waiting(struct body_buffer *buffer);
+
 /* Return all blocks, and wait no longer. */
 void body_buffer_close(struct body_buffer *buffer);
 

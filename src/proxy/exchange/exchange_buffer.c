@@ -11,8 +11,9 @@
  * to another one. So the body is kept until the server has begun. Its last piece is not copied: the
  * client side keeps the memory of that until the exchange is over.
  *
- * Failures: no block becomes free within buffer.wait (503); the body is too large (413). A body
- * that finds no room while it is sent is not kept. */
+ * Failures: no block becomes free within buffer.wait (503; a body that has one goes out, since
+ * bodies that each have a part of max.buffered would wait for one another); the body is too large
+ * (413). A body that finds no room while it is sent is not kept. */
 
 #include "proxy/exchange/exchange_buffer.h"
 
@@ -69,6 +70,7 @@ void exchange_drop_buffer(struct exchange *exchange)
 static void go_on(struct exchange *exchange)
 {
     const uint64_t now_us = clock_monotonic_us();
+    body_buffer_stop_waiting(&exchange->buffer->body);
     body_buffer_trim(&exchange->buffer->body);
     end_wait(exchange, now_us);
     exchange_on_body_awaited(exchange, now_us);
@@ -82,7 +84,7 @@ static void on_wait_over(void *context)
     };
     struct exchange *exchange = context;
     const struct body_buffer *body = &exchange->buffer->body;
-    if (body_buffer_is_waiting(body)) {
+    if (body_buffer_is_waiting(body) && body_buffer_is_empty(body)) {
         counter_up(&exchange->env->meters->buffer_refused[body->lack]);
         exchange_fail(exchange, 503, REASONS[body->lack]);
     } else if (exchange->request_bytes == 0 && !exchange->is_call &&

@@ -130,6 +130,41 @@ START_TEST(an_empty_body_of_unknown_length_is_whole)
 }
 END_TEST
 
+/* Else bodies that each have a block wait for one another, until all are refused. */
+START_TEST(a_body_with_a_block_goes_out_when_it_finds_no_other_in_time)
+{
+    static char body[SMALL_BLOCK_BYTES + 2000];
+    struct body_buffers *buffers = &stage.worker.env.body_buffers;
+    memset(body, 'a', sizeof(body) - 2);
+    body[sizeof(body) - 2] = 'b';
+    buffers->max_bytes =
+        (uint64_t)BODY_BUFFER_SHARES * SMALL_BLOCK_BYTES; /* its share is a block */
+    fake_client_send_head(&client,
+                          "POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 10193\r\n\r\n");
+    fake_client_send_body(&client, body, false);
+    const int fd = server_accept(&stage);
+    server_read_until(&stage, fd, "ab");
+    buffers->max_bytes *= 2; /* there is room, of which it has no need */
+    iterations_for(stage.worker.env.loop, BODY_BUFFER_RETRY_US * 2);
+    ck_assert_int_eq(client.exchange->state, EXCHANGE_FORWARD);
+    ck_assert_uint_eq(buffered_bytes(), 0);
+    fake_client_send_body(&client, "cd", true);
+    server_read_until(&stage, fd, "cd");
+    close(fd);
+    await_end();
+}
+END_TEST
+
+START_TEST(a_body_without_a_block_is_refused_when_it_finds_none_in_time)
+{
+    stage.worker.env.body_buffers.max_bytes = 0;
+    fake_client_send_head(&client, "POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    fake_client_send_body(&client, "abc", false);
+    await_end();
+    assert_answer_starts("503 Service Unavailable");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("exchange_buffer");
@@ -142,6 +177,8 @@ int main(void)
                         0, 2);
     tcase_add_test(tests, what_came_in_the_wait_goes_out_and_the_rest_follows);
     tcase_add_test(tests, an_empty_body_of_unknown_length_is_whole);
+    tcase_add_test(tests, a_body_with_a_block_goes_out_when_it_finds_no_other_in_time);
+    tcase_add_test(tests, a_body_without_a_block_is_refused_when_it_finds_none_in_time);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
