@@ -296,7 +296,7 @@ def test_a_server_that_stalls_in_the_handshake_counts_for_ejection(start, start_
         thread = threading.Thread(target=stall, daemon=True)
         thread.start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        more = ", timeout: {connect: 200ms}, eject: {failures: 2, for: 1m}"
+        more = ", timeout: {connect: 1s}, eject: {failures: 2, for: 1m}"
         proxy = start(policy(f"[{url}, {good.url}]", authority, more=more))
         for _ in range(8):
             assert proxy.ask().status in (200, 504)
