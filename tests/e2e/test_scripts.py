@@ -183,7 +183,7 @@ ONCE = "[ -e again ] || { touch again; exit 1; }"
 
 def test_a_test_that_fails_beside_others_has_to_hold_alone(tmp_path):
     result = _run_tests(tmp_path, {"holds": "echo >>ran", "once": ONCE})
-    assert result.returncode == 0 and "again, one by one" in result.stdout
+    assert result.returncode == 0 and "again, one at a time" in result.stdout
     assert (tmp_path / "ran").read_text() == "\n"  # what held is not asked again
 
 
