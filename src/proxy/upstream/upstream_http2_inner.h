@@ -114,7 +114,7 @@ struct upstream_http2 {
     void *kept;          /* a copy of what the socket did not take; NULL: none */
     uint64_t read_us;    /* monotonic: when bytes came last */
     struct upstream_liveness liveness;
-    struct timer ping;       /* while streams are under way */
+    struct timer ping;       /* while streams are under way or a reply is awaited */
     struct timer held_timer; /* see http2_session_held_until_us() */
     struct loop_task flush;
 };
