@@ -1,13 +1,12 @@
 """Requests of several clients share a connection to a server of HTTP/2: what one of them sends harms no other."""
 
-import re
 import time
 
 import pytest
 from hpack import Decoder
 from hyperframe.frame import GoAwayFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
-from harness.admin import Admin, addresses
+from harness.admin import n_server_http2_connections
 from harness.client import Client
 from harness.http2 import NAMES
 from harness.reload import reload
@@ -548,11 +547,6 @@ def test_no_head_depends_on_those_of_others(start, start_http2_server, connect):
         assert ("x-api-key", "one") in Decoder().decode(frame.data)
 
 
-def n_connections(proxy):
-    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
-    return sum(map(int, re.findall(r"^sluice_server_http2_connections\{.*\} (\d+)$", page, re.MULTILINE)))
-
-
 def end_in_order(peer):
     end_with(peer, "NO_ERROR")
 
@@ -582,7 +576,7 @@ def test_an_answer_that_has_come_whole_outlives_its_connection(start, start_http
     peer.await_read()
     end(peer)
     assert slow.answer(part).reset
-    assert n_connections(proxy) == 0
+    assert n_server_http2_connections(proxy) == 0
     slow.send(WindowUpdateFrame(whole, window_increment=len(body)))
     answer = slow.answer(whole)
     assert answer.body == body and not answer.reset
@@ -599,7 +593,7 @@ def test_a_whole_answer_outlives_its_upstream(start, start_http2_server, connect
     peer = server.wait_for(1).peer
     peer.await_read()
     end_in_order(peer)
-    until(lambda: n_connections(proxy) == 0, "the proxy to know")
+    until(lambda: n_server_http2_connections(proxy) == 0, "the proxy to know")
     listen, others = policy(other, admin="127.0.0.1:0").replace("api", "other").split("\n", 1)
     reload(proxy, others, listen.removeprefix("listen: "))
     if leaves:

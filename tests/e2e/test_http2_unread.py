@@ -1,14 +1,13 @@
 """Some servers of HTTP/2 stop reading a connection for what one request sends there. Others do not wait for that one."""
 
 import contextlib
-import re
 import threading
 import time
 
 import pytest
 from hyperframe.frame import DataFrame, PingFrame
 
-from harness.admin import Admin, addresses
+from harness.admin import n_server_http2_connections
 from harness.wait import is_readable, until
 
 SERVED = "a request to be served by another connection"
@@ -42,11 +41,6 @@ def begin_requests():
             return connection
 
         yield begin
-
-
-def n_connections(proxy):
-    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
-    return sum(map(int, re.findall(r"^sluice_server_http2_connections\{.*\} (\d+)$", page, re.MULTILINE)))
 
 
 def answer_all_but(path):
@@ -194,7 +188,7 @@ def test_an_unread_connection_does_not_rest(start, start_http2_server, begin):
         assert begin(proxy, 1, "/stop").read().status == 504
         assert begin(proxy, 2).read().status == 200
         assert len(server.peers) == 2
-        until(lambda: n_connections(proxy) == 1, "the first to be closed", within=PROMPT_S)
+        until(lambda: n_server_http2_connections(proxy) == 1, "the first to be closed", within=PROMPT_S)
     finally:
         ends.set()
 

@@ -76,6 +76,12 @@ class Admin:
         return answer.json() if answer.body else None
 
 
+def n_server_http2_connections(proxy):
+    """Connections to servers that speak HTTP/2, by the metrics of a proxy whose admin API asks for no token."""
+    page = Admin(addresses(proxy)[0]).ask("GET", "/metrics").body.decode()
+    return sum(map(int, re.findall(r"^sluice_server_http2_connections\{.*\} (\d+)$", page, re.MULTILINE)))
+
+
 def ctl(place, *words, **how):
     """`sluice ctl` at an address, or with a policy file."""
     where = ["--socket", place] if isinstance(place, str) else [
