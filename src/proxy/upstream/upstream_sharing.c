@@ -595,6 +595,21 @@ static bool is_doubtful(const struct upstream_http2 *http2, enum upstream_use us
            stream_peek(&http2->connection->stream) != STREAM_BLOCKED;
 }
 
+/* Whether @request may go on @http2, which may end here. */
+static bool is_usable(struct upstream_http2 *http2, const struct upstream_request *request,
+                      enum upstream_use use)
+{
+    struct upstream *connection = http2->connection;
+    if (!is_acceptable(http2, request, use)) {
+        return false;
+    }
+    if (!is_doubtful(http2, use)) {
+        return true;
+    }
+    connection->carrier_ops->on_readable(connection); /* it has no streams to end */
+    return connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use);
+}
+
 /* Whether the bodies on @http2, which clients share, leave room for that of @request: a quarter of
  * the window at most, so that a server which gathers half of it still grants what it was sent of
  * others while none of these is read. */
@@ -630,12 +645,7 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
         if (!is_open_to(http2, is_exclusive, request)) {
             continue;
         }
-        if (is_acceptable(http2, request, use) && is_doubtful(http2, use)) {
-            http2->connection->carrier_ops->on_readable(
-                http2->connection); /* it has no streams to end */
-        }
-        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use) &&
-            (found == NULL || found->session == NULL)) {
+        if (is_usable(http2, request, use) && (found == NULL || found->session == NULL)) {
             found = http2;
         }
     }
@@ -652,11 +662,7 @@ static struct upstream_http2 *take_for_body(struct upstream_server *server,
     while (node != &server->http2_for_bodies) {
         struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
         node = node->next;
-        if (is_acceptable(http2, request, use) && is_doubtful(http2, use)) {
-            http2->connection->carrier_ops->on_readable(http2->connection);
-        }
-        if (http2->connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use) &&
-            http2->liveness.unread_us == 0) {
+        if (is_usable(http2, request, use) && http2->liveness.unread_us == 0) {
             http2->owner = request->client;
             list_remove(&http2->node);
             list_push_front(row_of(server, &request->client), &http2->node);
