@@ -582,6 +582,37 @@ def test_an_answer_that_has_come_whole_outlives_its_connection(start, start_http
     assert answer.body == body and not answer.reset
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("end", [None, end_in_order, lambda peer: peer.close()], ids=["goes on", "goaway", "close"])
+@pytest.mark.parametrize("says_enough", [False, True])
+def test_an_answer_that_has_come_whole_before_the_end_of_its_upload_is_not_cut(
+        start, start_http2_server, connect, end, says_enough, goes_on):
+    body = b"x" * 40_000
+
+    def on_head(peer, request):
+        peer.answer(request.stream, body, status=413)
+        if says_enough:
+            peer.reset(request.stream, "NO_ERROR")
+
+    server = start_http2_server(never, on_head=on_head)
+    proxy = start(policy(server, admin="127.0.0.1:0"))
+    slow = connect(proxy, settings={SettingsFrame.INITIAL_WINDOW_SIZE: 1000})
+    stream = slow.begin(method="POST", ends=False)
+    slow.data(stream, bytes(10_000))
+    until(lambda: server.requests, "the upload to begin")
+    peer = server.requests[0].peer
+    peer.await_read()
+    if end is not None:
+        end(peer)
+        until(lambda: n_server_http2_connections(proxy) == 0, "the proxy to know")
+    if goes_on:
+        slow.data(stream, bytes(10_000), ends=True)
+        slow.pong()
+    slow.send(WindowUpdateFrame(stream, window_increment=len(body)))
+    answer = slow.answer(stream)
+    assert (answer.status, answer.body, answer.is_ended) == (413, body, True)
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_whole_answer_outlives_its_upstream(start, start_http2_server, connect, leaves):
     body = b"x" * 40_000

@@ -460,7 +460,8 @@ def test_a_silent_server_is_asked_for_a_sign_of_life(start, start_http2_server):
 def test_a_server_that_does_not_answer_pings_is_gone(start, start_http2_server):
     server = start_http2_server(behave=never, answers_pings=False)
     proxy = start(policy(server, timeouts="{ping: 100ms}"))
-    assert proxy.ask("POST", "/", [("Content-Length", "0")]).status == 502
+    answer = proxy.ask("POST", "/", [("Content-Length", "0")])
+    assert answer.status == 502 and b"the upstream did not answer a PING in time" in answer.body
     until(lambda: server.peers and server.peers[0].is_closed, "the connection to end")
 
 

@@ -451,13 +451,20 @@ static bool was_given_up(const struct exchange *exchange)
            !((exchange->is_server_http2 || exchange->is_request_sent) && may_repeat(exchange));
 }
 
+/* @by_upstream: the reason where the upstream has ended the connection. */
+static const char *describe_end(const struct exchange *exchange, const char *by_upstream)
+{
+    const char *own = exchange->upstream->end_reason;
+    return own != NULL ? own : by_upstream;
+}
+
 /* Why the connection was lost, and what that says of its server. */
 static const char *read_loss(struct exchange *exchange, enum upstream_outcome *outcome)
 {
     bool is_of_handshake = false;
     const char *alert = upstream_alert(exchange->upstream, &is_of_handshake);
     if (alert == NULL) {
-        return LOST;
+        return describe_end(exchange, LOST);
     }
     if (is_of_handshake) {
         *outcome = OUTCOME_INSECURE;
@@ -538,9 +545,10 @@ void exchange_on_lost(struct upstream_user *user)
     if (was_given_up(exchange)) {
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
         if (exchange->is_request_sent && !exchange->is_response_started) {
-            exchange_fail_refused(exchange, UNANSWERED); /* it may have done all of it */
+            /* It may have done all of it. */
+            exchange_fail_refused(exchange, describe_end(exchange, UNANSWERED));
         } else {
-            exchange_fail(exchange, 408, GIVEN_UP);
+            exchange_fail(exchange, 408, describe_end(exchange, GIVEN_UP));
         }
         return;
     }
@@ -553,7 +561,7 @@ void exchange_on_lost(struct upstream_user *user)
     const bool says_nothing =
         was_kept || was_closed_for_upgrade(exchange) || was_refused_unread(exchange);
     enum upstream_outcome outcome = says_nothing ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
-    const char *fault = was_kept ? LOST : read_loss(exchange, &outcome);
+    const char *fault = was_kept ? describe_end(exchange, LOST) : read_loss(exchange, &outcome);
     const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
     fault = loss == LOSS_CROWDED ? REFUSED : fault;
     exchange_note_outcome(exchange, outcome);

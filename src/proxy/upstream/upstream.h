@@ -56,6 +56,7 @@ struct upstream {
     const struct upstream_stream_ops *stream_ops;
     struct upstream_http2 *http2; /* of a connection that may carry streams; else NULL */
     const struct upstream_carrier_ops *carrier_ops; /* with http2 */
+    const char *end_reason;   /* of a stream whose connection this side has ended; else NULL */
     bool has_slot, is_reused; /* holds a slot of max_connections; carried an earlier request */
     bool is_doubtful; /* its last answer had no body by the rules, and a server may break them */
     bool ends_after_answer; /* the server was asked to close it */

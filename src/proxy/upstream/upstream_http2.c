@@ -22,6 +22,7 @@
 #include "proxy/upstream/upstream_http2_inner.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_stream_inner.h"
 #include "tls/tls_stream.h"
 
 enum {
@@ -58,9 +59,10 @@ void upstream_http2_wake(struct upstream_http2 *http2)
 /* --- the end --- */
 
 enum end_cause {
-    END_LOST, /* by the server */
-    END_DEAD, /* it is silent; or no memory is left here */
-    END_BAD,  /* it broke a rule */
+    END_LOST,      /* by the server */
+    END_SILENT,    /* it does not answer a PING */
+    END_NO_MEMORY, /* of the proxy */
+    END_BAD,       /* the server broke a rule */
 };
 
 /* Take no stream any more. */
@@ -68,13 +70,6 @@ static void leave_server(struct upstream_http2 *http2)
 {
     http2->is_ending = true;
     list_remove(&http2->node);
-}
-
-/* Whether the answer has come whole, and the request has gone out so: then only the client has to
- * take what waits here. */
-static bool needs_no_connection(const struct upstream_stream *stream)
-{
-    return stream->is_whole && stream->stream.is_closed && !stream->stream.is_reset_by_peer;
 }
 
 /* The stream whose answer broke a rule of the connection. NULL: it is over, or not known. */
@@ -85,7 +80,7 @@ static struct upstream_stream *cause_of_fault(struct upstream_http2 *http2)
     size_t n = 0;
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         struct upstream_stream *stream = upstream_stream_at(node);
-        if (!needs_no_connection(stream) && (id == 0 || stream->stream.id == id)) {
+        if (!stream->is_whole && (id == 0 || stream->stream.id == id)) {
             only = stream;
             n++;
         }
@@ -101,7 +96,7 @@ static void on_fault(struct upstream_http2 *http2)
     upstream_sharing_on_fault(http2, cause);
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
         struct upstream_stream *stream = upstream_stream_at(node);
-        stream->upstream.is_refused = stream->upstream.is_refused || !needs_no_connection(stream);
+        stream->upstream.is_refused = stream->upstream.is_refused || !stream->is_whole;
     }
     if (cause != NULL) {
         list_remove(&cause->node);
@@ -110,14 +105,17 @@ static void on_fault(struct upstream_http2 *http2)
 }
 
 /* This side ends the connection: no request is the reason. */
-static void note_dead(struct upstream_http2 *http2)
+static void note_reason(struct upstream_http2 *http2, const char *reason)
 {
     for (struct list *node = http2->streams.next; node != &http2->streams; node = node->next) {
-        upstream_stream_at(node)->upstream.is_blameless_end = true;
+        struct upstream *upstream = &upstream_stream_at(node)->upstream;
+        upstream->is_blameless_end = true;
+        upstream->end_reason = reason;
     }
 }
 
-/* Those that are lost with the connection become those of @lost. */
+/* Those that are lost with the connection become those of @lost. Of an answer that has come whole
+ * only its client has to take what waits here. */
 static void take_lost(struct upstream_http2 *http2, struct list *lost)
 {
     struct list *node = http2->streams.next;
@@ -125,7 +123,9 @@ static void take_lost(struct upstream_http2 *http2, struct list *lost)
     while (node != &http2->streams) {
         struct upstream_stream *stream = upstream_stream_at(node);
         node = node->next;
-        if (!needs_no_connection(stream)) {
+        if (stream->is_whole) {
+            upstream_stream_end_sending(stream);
+        } else {
             list_remove(&stream->node);
             list_push_back(lost, &stream->node);
         }
@@ -142,7 +142,8 @@ static void end_streams(struct upstream_http2 *http2, enum end_cause cause)
     } else if (cause == END_BAD) {
         on_fault(http2);
     } else {
-        note_dead(http2);
+        note_reason(http2, cause == END_SILENT ? "the upstream did not answer a PING in time"
+                                               : "no memory is left for the upstream's connection");
     }
     take_lost(http2, &lost);
     while (!list_is_empty(&lost)) {
@@ -337,7 +338,7 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
     struct http2_batch batch = {
         .slices = slices, .n_max = STREAM_SLICES_MAX, .bytes = bytes, .capacity = sizeof(bytes)};
     if (!http2_session_pack(http2->session, &batch, now_us)) {
-        end_streams(http2, END_DEAD);
+        end_streams(http2, END_NO_MEMORY);
         return false;
     }
     if (batch.n == 0) {
@@ -516,7 +517,7 @@ static void process(struct upstream_http2 *http2, struct upstream_block *block, 
     do {
         event = http2_session_read(http2->session, &bytes, &http2->room, now_us);
         if (!handle(http2, block, &event, bytes.len > 0)) {
-            end_streams(http2, END_DEAD);
+            end_streams(http2, END_NO_MEMORY);
         }
     } while (!is_closed(http2) && event.kind != HTTP2_NONE);
     end_read(http2);
@@ -567,7 +568,7 @@ static void on_ping_timer(void *context)
         return;
     }
     if (is_silent && liveness->is_asked && now_us - liveness->pinged_us >= ping_us) {
-        end_streams(http2, END_DEAD);
+        end_streams(http2, END_SILENT);
         return;
     }
     if (is_silent && upstream_liveness_may_ping(liveness, true, now_us)) {

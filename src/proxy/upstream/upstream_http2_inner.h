@@ -1,4 +1,4 @@
-/* Internals of upstream_http2.c, upstream_sharing.c and upstream_stream.c: HTTP/2 to servers. */
+/* Internals of HTTP/2 to servers: upstream_http2.c, upstream_sharing.c, upstream_stream*.c. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
 #define SLUICE_PROXY_UPSTREAM_UPSTREAM_HTTP2_INNER_H
@@ -59,6 +59,7 @@ struct upstream_stream {
     struct span pieces[SENDER_PIECES_MAX]; /* of the request, borrowed: to be sent */
     int n_pieces, next_piece;
     bool is_last, is_sending; /* they end the request; the user waits for on_drained() */
+    bool is_unsendable;       /* its connection is gone: the user waits for the answer's end */
     char *head_block;         /* of the latest head; NULL: none */
     char *large_block;        /* the rest of a long one; NULL: none */
     struct upstream_late_head *late;
@@ -172,27 +173,6 @@ void upstream_sharing_on_reset(struct upstream_stream *stream);
 
 /* Whether the server has reset @stream before its answer, and may have done so for others there. */
 bool upstream_sharing_is_crowded(const struct upstream_stream *stream);
-
-/* --- events of the session, for a stream (upstream_stream.c) --- */
-
-/* Provide http2->room for the next head. False: no memory. */
-MUST_USE bool upstream_stream_make_room(struct upstream_stream *stream);
-void upstream_stream_on_head(struct upstream_stream *stream, bool is_last);
-/* The server has opened the window of @stream for the first time. */
-void upstream_stream_on_begun(struct upstream_stream *stream);
-/* @block: has the bytes of @piece. @is_more: bytes follow in it, so that a small piece may wait.
- * False: no memory. */
-MUST_USE bool upstream_stream_on_body(struct upstream_stream *stream, struct upstream_block *block,
-                                      struct span piece, bool is_last, bool is_more);
-void upstream_stream_on_trailers(struct upstream_stream *stream);
-void upstream_stream_on_bad(struct upstream_stream *stream, const char *reason);
-void upstream_stream_on_lost(struct upstream_stream *stream);
-/* Its request is not sent. */
-void upstream_stream_on_refused(struct upstream_stream *stream);
-/* What was to be sent is written. */
-void upstream_stream_on_sent(struct upstream_stream *stream);
-/* No more of the body comes with these bytes. */
-void upstream_stream_on_read_end(struct upstream_stream *stream);
 
 /* A user of @block less: the last returns it to @env. NULL is a no-op. */
 void upstream_block_release(struct proxy_env *env, struct upstream_block *block);
