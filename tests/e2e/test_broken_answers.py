@@ -1,6 +1,7 @@
 """An answer that breaks off does not tell that its handler has ended, where the request was not sent whole, or the policy
 says that handlers work on."""
 
+import gzip
 import re
 import threading
 
@@ -90,12 +91,17 @@ def test_an_answer_that_is_not_of_the_handler_holds_its_slot(
 
 CSV = b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\n"
 EMPTY, UNTIL_CLOSE = CSV + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", CSV + b"Connection: close\r\n\r\n"
+NO_LENGTH = CSV + b"Content-Length: 0\r\n\r\n"  # as Rack::ContentLength says it
+PACKED = CSV + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(b"")  # as Rack::Deflater does
 HOLD = ", hold_slots: true"
 MADE_HEAD = [  # the method, the answer, the upstream's more, and whether the slot is held
     ("POST", EMPTY, HOLD, True), ("POST", UNTIL_CLOSE, HOLD, True), ("POST", EMPTY, "", False),
     ("POST", EMPTY.replace(b"0\r", b"1\r\na\r\n0\r"), HOLD, False), ("GET", EMPTY, HOLD, False),
     ("POST", EMPTY.replace(b"Content-Type", b"X-Type"), HOLD, False),
-    ("POST", CSV + b"Content-Length: 0\r\n\r\n", HOLD, False),
+    ("POST", NO_LENGTH, HOLD, True), ("HEAD", NO_LENGTH, HOLD, True), ("HEAD", NO_LENGTH, "", False),
+    ("POST", NO_LENGTH.replace(b"0\r", b"1\r") + b"x", HOLD, False),
+    ("POST", PACKED, HOLD, True),
+    ("POST", PACKED + bytes(20), HOLD, False),
     ("POST", EMPTY.replace(b"200 OK", b"422 No"), HOLD, False),
 ]
 

@@ -47,6 +47,7 @@
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/exchange/made_head.h"
 #include "proxy/meters.h"
 #include "proxy/settlement.h"
 
@@ -64,7 +65,8 @@ struct abandoned_request {
     bool offers_upgrade;          /* a 101 is an answer to the request */
     bool reads_to_close;          /* what comes is no answer */
     bool holds_slots;             /* hold_slots of the upstream */
-    bool may_be_made_head;        /* see the function of that name */
+    bool may_make_head;           /* the server, of the request */
+    enum made_head made_head;     /* of the answer, once its head has come */
     enum answer_end end;          /* of the exchange */
     uint64_t body_bytes;          /* received since the client left */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
@@ -220,9 +222,8 @@ static bool tells_end(uint16_t http_status, unsigned grpc_status, bool is_cut, b
 static bool may_outlive(const struct upstream_user *user, bool is_conditional)
 {
     const struct head *response = user->response;
-    const bool may_have_body = user->is_head_request && response->status != 204 &&
-                               response->status != 304 &&
-                               (response->content_length > 0 || !response->has_content_length);
+    const bool may_have_body =
+        user->is_head_request && response->status != 204 && response->status != 304;
     return may_have_body || response->status == 500 || response->status == 406 ||
            (is_conditional && answer_is_of_condition(response->status));
 }
@@ -272,8 +273,9 @@ static bool on_head(struct upstream_user *user)
         return false;
     }
     settle_cost(abandoned, response);
-    abandoned->may_be_made_head = abandoned->may_be_made_head && exchange_is_of_made_head(response);
-    const bool is_emptied = abandoned->may_be_made_head && response->body == BODY_NONE;
+    abandoned->made_head = abandoned->may_make_head ? made_head_of(response) : MADE_HEAD_NONE;
+    const bool is_emptied =
+        response->body == BODY_NONE && made_head_is_empty(abandoned->made_head, 0);
     if (abandoned->holds_slots && (may_outlive(user, abandoned->is_conditional) || is_emptied)) {
         keep_slots(abandoned);
         return false;
@@ -307,7 +309,7 @@ static bool on_body(struct upstream_user *user, struct span piece, bool last)
         lose(abandoned);
         return false;
     }
-    if (last && abandoned->may_be_made_head && abandoned->body_bytes == 0) {
+    if (last && made_head_is_empty(abandoned->made_head, abandoned->body_bytes)) {
         keep_slots(abandoned);
         return false;
     }
@@ -408,13 +410,10 @@ static bool is_stream_left(const struct exchange *exchange)
            exchange->end != ANSWER_WHOLE;
 }
 
-/* Whether what has come of the answer, if anything, may be all of one to a HEAD which the server
- * has made of a POST. */
-static bool may_be_made_head(const struct exchange *exchange)
+/* Whether what has come of the answer may be all of one to a HEAD that the server has made. */
+static bool is_of_made_head(const struct exchange *exchange)
 {
-    const bool has_head = exchange->is_response_started || exchange->is_head_pending;
-    return exchange->response_bytes == 0 &&
-           (has_head ? exchange->is_of_made_head : exchange_may_make_head(exchange));
+    return made_head_is_empty(exchange->made_head, exchange->response_bytes);
 }
 
 /* Whether what the server did does not tell the end of its handler: an answer that it has begun, or
@@ -435,7 +434,7 @@ static bool hides_end(const struct exchange *exchange)
            (holds_slots(exchange) &&
             (is_stream_left(exchange) || has_broken_off(exchange) ||
              may_outlive(&exchange->upstream_user, is_conditional) ||
-             (exchange->end == ANSWER_WHOLE && may_be_made_head(exchange))));
+             (exchange->end == ANSWER_WHOLE && is_of_made_head(exchange))));
 }
 
 /* Whether the client of @exchange has left, or was evicted from, what a server may still work on,
@@ -585,7 +584,8 @@ bool abandoned_request_take(struct exchange *exchange)
     abandoned->config = exchange_config_acquire(exchange->config);
     abandoned->cost = cost;
     abandoned->holds_slots = holds_slots(exchange);
-    abandoned->may_be_made_head = may_be_made_head(exchange);
+    abandoned->may_make_head = exchange_may_make_head(exchange);
+    abandoned->made_head = is_of_made_head(exchange) ? exchange->made_head : MADE_HEAD_NONE;
     abandoned->end = exchange->end;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);

@@ -97,10 +97,10 @@ struct exchange {
     bool is_request_blocked;        /* request bytes wait for the upstream */
     bool is_server_http2;           /* the request was sent by HTTP/2 */
     bool is_call, is_call_answered; /* of gRPC: a request may be one, see exchange_is_call() */
-    bool is_event_stream, is_of_made_head; /* the answer; see exchange_steps.h */
-    uint8_t grpc_status; /* of the server's answer; 0: OK, or not of gRPC; GRPC_NONE: not told */
-    bool is_grpc_head_error; /* and it came with the head */
-    bool has_client_ended;   /* its side: it may still read, or be gone */
+    bool is_event_stream, is_grpc_head_error; /* the answer; its grpc-status is in its head */
+    uint8_t grpc_status;   /* of the server's answer; 0: OK, or not of gRPC; GRPC_NONE: not told */
+    uint8_t made_head;     /* enum made_head: of the same */
+    bool has_client_ended; /* its side: it may still read, or be gone */
     bool is_upgrade_offered; /* the request offers the server a switch of protocols */
     bool has_upstream_ended; /* its side of the tunnel */
     char *trailers;          /* memory for the upstream's; NULL: they are dropped */

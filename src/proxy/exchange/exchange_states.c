@@ -23,6 +23,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/exchange/made_head.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
@@ -405,7 +406,7 @@ void exchange_complete(struct exchange *exchange, uint64_t now_us)
 {
     if (UNLIKELY(exchange->upstream_user.is_head_request || exchange->is_grpc_head_error ||
                  exchange->out.status >= 206 ||
-                 (exchange->is_of_made_head && exchange->response_bytes == 0))) {
+                 made_head_is_empty(exchange->made_head, exchange->response_bytes))) {
         leave_handler(exchange);
     }
     exchange_enter_state(exchange, EXCHANGE_DONE);

@@ -112,10 +112,8 @@ MUST_USE bool exchange_go_ahead(struct exchange *exchange);
 void exchange_begin_answer(struct exchange *exchange);
 /* Whether @response begins server-sent events, which may be silent for long. */
 bool exchange_is_event_stream(const struct head *response);
-/* Whether the server may make a HEAD of it (hold_slots), as Rack::MethodOverride does of a POST;
- * whether @response, without a body, is of one: it says what it is of, and no length of nothing. */
+/* Whether the server may make a HEAD of it (hold_slots): see made_head.h. */
 bool exchange_may_make_head(const struct exchange *exchange);
-bool exchange_is_of_made_head(const struct head *response);
 /* The HTTP status of an answer with a grpc-status to a request that was no call of gRPC; 0: it is
  * none. A client may be able to choose the type of the answer, and so which of the two statuses
  * counts: either is enough to charge. */

@@ -19,6 +19,7 @@
 #include "proxy/exchange/exchange_buffer.h"
 #include "proxy/exchange/exchange_steps.h"
 #include "proxy/exchange/hop_by_hop.h"
+#include "proxy/exchange/made_head.h"
 #include "proxy/exchange/reply.h"
 #include "proxy/settlement.h"
 
@@ -386,15 +387,6 @@ bool exchange_may_make_head(const struct exchange *exchange)
            span_equals(exchange->request.method, SPAN("POST"));
 }
 
-bool exchange_is_of_made_head(const struct head *response)
-{
-    const uint16_t status = response->status;
-    return !response->has_content_length && status >= 200 && status < 300 && status != 204 &&
-           status != 205 && head_find_name(response, SPAN("content-type")) != NULL &&
-           !grpc_is_call(response) &&
-           grpc_find_status(response->fields, response->n_fields) == GRPC_NONE;
-}
-
 /* An answer may be one of gRPC, by any version of HTTP: its status counts as that of HTTP does, and
  * is in its head or its trailers. */
 static void begin_grpc_answer(struct exchange *exchange)
@@ -433,8 +425,9 @@ static bool on_head(struct upstream_user *user)
     exchange_begin_answer(exchange);
     keep_trailers(exchange);
     exchange->is_event_stream = exchange_is_event_stream(&exchange->response);
-    exchange->is_of_made_head =
-        exchange_may_make_head(exchange) && exchange_is_of_made_head(&exchange->response);
+    exchange->made_head =
+        (uint8_t)(exchange_may_make_head(exchange) ? made_head_of(&exchange->response)
+                                                   : MADE_HEAD_NONE);
     if (UNLIKELY(exchange->is_call)) {
         exchange->is_call_answered =
             exchange_is_call(exchange) && grpc_is_call(&exchange->response);
