@@ -118,11 +118,10 @@ def test_other_ways_in_to_the_login_count_or_are_closed(method, target, fields, 
 def with_all_posts(policy):
     """It, with what the page says of ways in that nobody knows."""
     with open(PAGE, encoding="utf-8") as file:
-        page = file.read()
-    limit, of_rest, route = (re.search(f"`({start}.*?)`", page).group(1)
-                             for start in ("posts: {", "limits: \\[posts", "{name: reads, "))
-    policy = policy.replace("\nroutes:\n", f"\n  {limit}\nroutes:\n")
-    return re.sub(r"  - (\{name: rest, .*)limits: \[site\]", rf"  - {route}\n  - \1{of_rest}", policy)
+        block = next(block for block in BLOCK.findall(file.read()) if block.startswith("limits:\n  posts:"))
+    limit, routes = re.fullmatch(r"limits:\n(.*)routes:.*?\n(.*)", block, re.DOTALL).groups()
+    policy = policy.replace("\nroutes:\n", f"\n{limit}routes:\n")
+    return re.sub(r"  - \{name: rest, .*\n", routes, policy)
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "FOO"])
@@ -132,6 +131,7 @@ def test_passwords_count_at_paths_that_nobody_knows(start, start_upstream, metho
     with proxy.connect() as client:
         assert [client.ask(method, f"/a/b{i}", body=b"p").status for i in range(121)] == [401] * 120 + [429]
         assert client.ask("GET", "/a").status == 401
+        assert client.ask("GET", "/a?user=x&p%61ssword=y").status == 429
 
 
 @pytest.mark.parametrize("more", [with_other_ways_in, with_all_posts])
