@@ -418,6 +418,34 @@ def test_few_connections_of_one_client_each_rest(start, start_http2_server, conn
     until(lambda: sum(peer.is_closed for peer in server.peers) == 4, "the further ones to end")
 
 
+def test_a_client_keeps_few_connections_of_its_own(start, start_http2_server, connect):
+    """Others have room for theirs, and for those that whoever sends a long body shares in turn."""
+    server = start_http2_server(never)
+    client = connect(start(policy(server)))
+
+    def answer(n, address, *fields, body=b"x"):
+        n_before = len(server.requests)
+        streams = [client.begin(path="/up", method="POST", more=of(address, *fields), ends=False) for _ in range(n)]
+        for stream in streams:
+            client.data(stream, body, ends=True)
+        server.wait_for(n_before + n)
+        for request in server.requests[n_before:]:
+            until(lambda request=request: request.is_whole, "the request")
+            request.peer.answer(request.stream)
+        assert statuses(client, streams) == [200] * n
+
+    def n_ended():
+        return sum(peer.is_closed for peer in server.peers)
+
+    answer(18, 1, ("trailer", "x-sum"))
+    until(lambda: n_ended() == 14, "the further ones to end")
+    for i in range(3):
+        answer(1, 10 + i, body=b"x" * 12_000)
+        server.peers[18].await_ping(i + 1)
+        server.peers[18].await_read()  # so the proxy knows that all of it was read
+    assert len(server.peers) == 19 and n_ended() == 14
+
+
 @pytest.mark.parametrize("value", ["***", "!", "YQ==,*", "YQ=", "YR", "Y", "YWJj=", "a b", "YQ==YQ=="])
 def test_a_binary_field_that_is_no_base64_is_400(start, start_http2_server, value):
     """C core takes it for a fault of the connection."""

@@ -202,12 +202,10 @@ static void note_resting(struct upstream_http2 *http2, bool is_resting)
     http2->is_resting = is_resting;
     if (is_resting) {
         counter_up(&upstream_server_meters(server)->idle);
-        server->n_own_resting += http2->is_exclusive;
-        server->n_shared_resting += !http2->is_exclusive;
+        server->n_resting[http2->rest]++;
     } else {
         counter_down(&upstream_server_meters(server)->idle);
-        server->n_own_resting -= http2->is_exclusive;
-        server->n_shared_resting -= !http2->is_exclusive;
+        server->n_resting[http2->rest]--;
     }
 }
 
@@ -240,14 +238,11 @@ static void note_state(struct upstream_http2 *http2)
         end(connection);
         return;
     }
-    const struct upstream_server *server = connection->server;
-    if ((http2->is_exclusive ? server->n_own_resting : server->n_shared_resting) >=
-        UPSTREAM_RESTING_MAX) {
+    if (!upstream_sharing_rest(http2)) {
         end(connection);
         return;
     }
     note_resting(http2, true);
-    upstream_sharing_on_rest(http2);
     timeout_arm(&connection->timeout, &group->idle_timeouts, now_us);
     ask_at_rest(http2, now_us);
 }

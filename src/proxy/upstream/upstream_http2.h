@@ -29,7 +29,8 @@ enum {
     /* And of all bodies of a client: a handler that does not read keeps as much of a window from
      * others. */
     UPSTREAM_SHARED_BODIES_MAX = 16 * 1024,
-    UPSTREAM_RESTING_MAX = 16, /* connections to a server at rest: of clients' own, and shared */
+    UPSTREAM_RESTING_MAX = 16,       /* connections to a server at rest: of each upstream_rest */
+    UPSTREAM_CLIENT_RESTING_MAX = 4, /* of them REST_OWN, and of one client */
 };
 
 /* Whether requests to @server go on streams, at least until ALPN says otherwise. */

@@ -107,6 +107,7 @@ struct upstream_http2 {
     bool is_ending;          /* no stream is taken any more */
     bool is_survived;        /* it is closed, and streams are left */
     bool is_resting;         /* no stream is under way, and it may be used again */
+    enum upstream_rest rest; /* with is_resting */
     bool has_counted;        /* among the server's connections that speak HTTP/2 */
     struct http2_room room;  /* for the head that is being read */
     struct head trailers_head;
@@ -155,9 +156,10 @@ void upstream_http2_on_left(struct upstream_http2 *http2);
 
 /* --- which requests share a connection (upstream_sharing.c) --- */
 
-/* @http2, whose connection, is_exclusive and owner are set, begins; is at rest; and ends. */
+/* @http2, whose connection, is_exclusive and owner are set, begins; is to rest (false: there is no
+ * room for it); and ends. */
 void upstream_sharing_init(struct upstream_http2 *http2);
-void upstream_sharing_on_rest(struct upstream_http2 *http2);
+MUST_USE bool upstream_sharing_rest(struct upstream_http2 *http2);
 void upstream_sharing_close(struct upstream_http2 *http2);
 
 /* What the client of @stream has not taken has become more or less. */

@@ -34,6 +34,14 @@ struct upstream_process;
 
 enum { UPSTREAM_OWN_ROWS = 64 };
 
+/* For whom a connection of HTTP/2 without streams is kept. */
+enum upstream_rest {
+    REST_SHARED,     /* all */
+    REST_OWN,        /* its owner */
+    REST_FOR_BODIES, /* whoever has a long body next */
+    N_UPSTREAM_RESTS,
+};
+
 /* One server. */
 struct upstream_server {
     struct upstream_group *group;
@@ -57,11 +65,10 @@ struct upstream_server {
      * one alone. */
     struct list http2;
     struct list http2_own[UPSTREAM_OWN_ROWS];
-    struct list http2_for_bodies; /* those at rest that any client's long body may have */
-    struct list http2_withdrawn;  /* those that take none, for now or for good */
-    unsigned n_own_resting;       /* of http2_own and _for_bodies, without streams and for good */
-    unsigned n_shared_resting;    /* of http2, without streams */
-    uint64_t full_us;             /* monotonic: when one was full last; 0: never */
+    struct list http2_for_bodies;         /* those at rest that any client's long body may have */
+    struct list http2_withdrawn;          /* those that take none, for now or for good */
+    unsigned n_resting[N_UPSTREAM_RESTS]; /* connections without streams, for good */
+    uint64_t full_us;                     /* monotonic: when one was full last; 0: never */
     uint32_t granted;  /* streams of a connection, as the server said last; 0: nothing yet */
     bool is_http1;     /* as ALPN said last */
     bool has_upgraded; /* it has answered by HTTP/1.1 where it was asked for an upgrade */

@@ -561,13 +561,41 @@ const struct address *upstream_http2_owner(const struct upstream_server *server,
 
 /* Not one that the next client would suffer by: of whose window the server withholds much, or that
  * it may be about to end for resets. */
-void upstream_sharing_on_rest(struct upstream_http2 *http2)
+static enum upstream_rest rest_of(const struct upstream_http2 *http2)
 {
-    if (http2->is_exclusive && http2->is_for_bodies && http2->n_resets == 0 &&
-        http2_session_is_wide(http2->session)) {
-        list_remove(&http2->node);
-        list_push_front(&http2->connection->server->http2_for_bodies, &http2->node);
+    if (!http2->is_exclusive) {
+        return REST_SHARED;
     }
+    return http2->is_for_bodies && http2->n_resets == 0 && http2_session_is_wide(http2->session)
+               ? REST_FOR_BODIES
+               : REST_OWN;
+}
+
+static size_t n_resting_of(struct upstream_server *server, const struct address *client)
+{
+    struct list *row = row_of(server, client);
+    size_t n = 0;
+    for (struct list *node = row->next; node != row; node = node->next) {
+        const struct upstream_http2 *http2 = CONTAINER_OF(node, struct upstream_http2, node);
+        n += http2->is_resting && address_equals(&http2->owner, client);
+    }
+    return n;
+}
+
+bool upstream_sharing_rest(struct upstream_http2 *http2)
+{
+    struct upstream_server *server = http2->connection->server;
+    http2->rest = rest_of(http2);
+    if (server->n_resting[http2->rest] >= UPSTREAM_RESTING_MAX ||
+        (http2->rest == REST_OWN &&
+         n_resting_of(server, &http2->owner) >= UPSTREAM_CLIENT_RESTING_MAX)) {
+        return false;
+    }
+    if (http2->rest == REST_FOR_BODIES) {
+        list_remove(&http2->node);
+        list_push_front(&server->http2_for_bodies, &http2->node);
+    }
+    return true;
 }
 
 static bool is_acceptable(struct upstream_http2 *http2, const struct upstream_request *request,
