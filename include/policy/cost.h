@@ -36,6 +36,9 @@ struct cost_spec {
     bool strip;        /* COST_RESPONSE_HEADER: remove the field from the response */
 };
 
+/* Units of a request of @method, for COST_BY_METHOD. */
+uint32_t cost_of_method(const struct cost_spec *cost, struct span method);
+
 /* Units to charge for @request, 1 to max, before its answer is known. A field that occurs with
  * different values is malformed. */
 uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view *request);

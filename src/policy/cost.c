@@ -42,7 +42,7 @@ static bool read_units(const struct head *head, struct span name, uint32_t max, 
     return true;
 }
 
-static uint32_t cost_by_method(const struct cost_spec *cost, struct span method)
+uint32_t cost_of_method(const struct cost_spec *cost, struct span method)
 {
     for (size_t i = 0; i < cost->n_methods; i++) {
         if (span_equals(cost->methods[i].method, method)) {
@@ -68,7 +68,7 @@ uint32_t cost_of_request(const struct cost_spec *cost, const struct request_view
     case COST_RESPONSE_HEADER:
         break;
     case COST_BY_METHOD:
-        return cost_by_method(cost, request->head->method);
+        return cost_of_method(cost, request->head->method);
     case COST_REQUEST_HEADER:
         return cost_by_field(cost, request);
     }

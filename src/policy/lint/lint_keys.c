@@ -537,10 +537,28 @@ void lint_passed_on_cost(struct lint *lint, const struct route *route,
     }
 }
 
+/* Where HEAD is named, cost_of_method() knows it apart from GET. */
+static void lint_cheap_head(struct lint *lint, const struct route *route,
+                            const struct spec_route *spec)
+{
+    const uint32_t units = cost_of_method(&route->cost, SPAN("GET"));
+    const struct node *head = node_find(spec->cost.position.node, SPAN("HEAD"));
+    if (head != NULL && cost_of_method(&route->cost, SPAN("HEAD")) < units) {
+        node_warn(lint->diags, head, WARNING_CHEAP_DEFAULT,
+                  "route \"%.*s\" costs less by HEAD than by GET, and most servers run the handler "
+                  "of GET for it; write HEAD: %" PRIu32 ", or leave it out",
+                  SPAN_ARGS(lint_name_of_route(lint, route->index)), units);
+    }
+}
+
 void lint_cheap_default(struct lint *lint, const struct route *route, const struct spec_route *spec)
 {
     const struct cost_spec *cost = &route->cost;
-    if (cost->kind == COST_BY_METHOD && cost->units < cost->max && route->upstream != NULL) {
+    if (cost->kind != COST_BY_METHOD || route->upstream == NULL) {
+        return;
+    }
+    lint_cheap_head(lint, route, spec);
+    if (cost->units < cost->max) {
         node_warn(lint->diags, node_find(spec->cost.position.node, SPAN("default")),
                   WARNING_CHEAP_DEFAULT,
                   "route \"%.*s\" costs less by a method that \"cost\" does not name, and many "

@@ -522,6 +522,12 @@ static const struct {
     {"cheap-default", 1,
      "limits: {a: {key: client.ip, rate: 9/s}}\n"
      "routes: [{limits: [a], cost: {POST: 5, GET: 2, default: 4}, upstream: u}]\n"},
+    {"cheap-default", 1, /* the handler of GET runs */
+     "limits: {a: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a], cost: {GET: 5, HEAD: 1}, upstream: u}]\n"},
+    {"cheap-default", 0,
+     "limits: {a: {key: client.ip, rate: 9/s}}\n"
+     "routes: [{limits: [a], cost: {GET: 5, HEAD: 5}, upstream: u}]\n"},
     {"cheap-default", 0, /* left out it is the highest */
      "limits: {a: {key: client.ip, rate: 9/s}}\n"
      "routes: [{limits: [a], cost: {POST: 5, GET: 2}, upstream: u},\n"
