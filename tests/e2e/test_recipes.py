@@ -82,7 +82,8 @@ def with_other_ways_in(policy):
     more = [block.removeprefix("routes:\n") for block in BLOCK.findall(section) if block.startswith("routes:\n")]
     last = re.search(r"`(\{match: \{path: /\*\*, method: .*?\})`", section).group(1)
     policy = policy.replace("  - name: login\n", "".join(more) + "  - name: login\n")
-    return policy.replace("  - {name: rest,", f"  - {last}\n  - {{name: rest,")
+    limits = re.search(r"which then has\n`(limits: .*?)`", section).group(1)
+    return re.sub(r"  - (\{name: rest, .*)limits: \[site\]", rf"  - {last}\n  - \1{limits}", policy)
 
 
 @pytest.mark.parametrize("method, target, fields, length, answers", [

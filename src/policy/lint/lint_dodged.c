@@ -1,6 +1,6 @@
 /* Finds routes whose limits a client avoids: by another spelling of the path, or by another method,
- * host or scheme, where many servers pass such a request to the same handler. The matcher gives the
- * route of each request. */
+ * where many servers pass such a request to the same handler. The matcher gives the route of each
+ * request. */
 
 #include "policy/lint/lint.h"
 #include "policy/lint/lint_probe.h"
@@ -18,20 +18,30 @@ enum {
     CASE_SEGMENTS_TRIED_MAX = 8, /* that are tried in upper case separately */
     SUFFIXES_TRIED_MAX = 64,     /* that routes name */
     METHODS_TRIED_MAX = 64,      /* those, and some more */
+    WILD_PATHS_TRIED_MAX = 16,   /* that routes name */
+};
+
+/* ".json" of a last segment "*.json". */
+struct named_suffix {
+    struct span text;
+    size_t n_segments; /* of the path that it ends */
 };
 
 /* What routes of the policy name, each once. */
 struct named {
-    struct span suffixes[SUFFIXES_TRIED_MAX]; /* ".json" of a last segment "*.json" */
+    struct named_suffix suffixes[SUFFIXES_TRIED_MAX];
     size_t n_suffixes;
     struct span methods[METHODS_TRIED_MAX]; /* but GET and HEAD; and some that no route names */
     size_t n_methods;
+    const struct pattern *wild_paths[WILD_PATHS_TRIED_MAX]; /* without a literal, beside a method */
+    size_t n_wild_paths;
 };
 
 /* The spellings that avoid limits. */
 struct dodge {
     const struct named *named;
     const struct route *other; /* the route of the first of them; NULL: there is none */
+    bool is_wild;              /* the route names nothing of a path */
     bool hides_path;           /* the path contains environment values */
     bool is_one;               /* one spelling leads to @other */
     char buffer[SPELLINGS_BYTES];
@@ -42,7 +52,9 @@ struct dodge {
     bool by_case;
     bool by_head;
     bool by_method;
-    bool by_order; /* the route would accept them if it stood before @other */
+    bool by_files;     /* for which the other route has a suffix */
+    bool by_preflight; /* by OPTIONS */
+    bool by_order;     /* the route would accept them if it stood before @other */
 };
 
 /* --- what routes name --- */
@@ -59,13 +71,52 @@ static void add_name(struct span name, struct span *names, size_t *n, size_t n_m
     }
 }
 
+static void add_suffix(struct span text, size_t n_segments, struct named *named)
+{
+    for (size_t i = 0; i < named->n_suffixes; i++) {
+        if (span_equals(named->suffixes[i].text, text) &&
+            named->suffixes[i].n_segments == n_segments) {
+            return;
+        }
+    }
+    if (named->n_suffixes < SUFFIXES_TRIED_MAX) {
+        named->suffixes[named->n_suffixes++] =
+            (struct named_suffix){.text = text, .n_segments = n_segments};
+    }
+}
+
 static void add_suffixes(const struct route_match *match, struct named *named)
 {
     for (size_t i = 0; i < match->n_paths; i++) {
         const struct pattern *path = &match->paths[i];
         const struct pattern_segment *last = &path->segments[path->n_segments - 1];
         if (last->kind == SEGMENT_PART && last->suffix.len > 1 && last->suffix.data[0] == '.') {
-            add_name(last->suffix, named->suffixes, &named->n_suffixes, SUFFIXES_TRIED_MAX);
+            add_suffix(last->suffix, path->n_segments, named);
+        }
+    }
+}
+
+static bool has_same_kinds(const struct pattern *a, const struct pattern *b)
+{
+    bool is_same = a->n_segments == b->n_segments;
+    for (size_t i = 0; i < a->n_segments && is_same; i++) {
+        is_same = a->segments[i].kind == b->segments[i].kind &&
+                  a->segments[i].type == b->segments[i].type;
+    }
+    return is_same;
+}
+
+/* A route for all methods takes each request of its path: there is none to leave another by. */
+static void add_wild_paths(const struct route_match *match, struct named *named)
+{
+    for (size_t i = 0; i < match->n_paths && match->n_methods > 0; i++) {
+        const struct pattern *path = &match->paths[i];
+        bool is_new = !probe_has_literal(path) && named->n_wild_paths < WILD_PATHS_TRIED_MAX;
+        for (size_t j = 0; j < named->n_wild_paths && is_new; j++) {
+            is_new = !has_same_kinds(named->wild_paths[j], path);
+        }
+        if (is_new) {
+            named->wild_paths[named->n_wild_paths++] = path;
         }
     }
 }
@@ -98,12 +149,39 @@ static const struct named *collect_names(struct lint *lint)
     for (size_t i = 0; i < lint->policy->n_routes; i++) {
         const struct route_match *match = &lint->policy->routes[i].match;
         add_suffixes(match, named);
+        add_wild_paths(match, named);
         add_methods(match->methods, match->n_methods, named);
     }
     return named;
 }
 
 /* --- the routes of its spellings --- */
+
+/* Whether the path of the request contains environment values. */
+static bool is_secret(const struct probe *probe)
+{
+    const struct lint *lint = probe->lint;
+    for (size_t i = 0; i < lint->policy->n_routes && probe->pattern != NULL; i++) {
+        const struct route_match *match = &lint->policy->routes[i].match;
+        for (size_t j = 0; j < match->n_paths; j++) {
+            if (&match->paths[j] == probe->pattern) {
+                const struct spec_text *paths = lint->routes[i].match.paths.items;
+                return !span_equals(paths[j].node->written, paths[j].text);
+            }
+        }
+    }
+    return false;
+}
+
+/* The path itself. */
+static struct spelling spell_same(const struct probe *probe)
+{
+    return (struct spelling){
+        .words = SPAN("for its path"),
+        .end = probe->n_segments > 0 ? SPAN("") : SPAN("/x"),
+        .upper = UPPER_NONE,
+    };
+}
 
 /* @method: empty where it is that of the route. */
 static void note_spelling(struct dodge *dodge, struct span method, const struct spelling *spelling,
@@ -139,6 +217,7 @@ static bool note_way(struct probe *probe, struct span method, const struct spell
 {
     if (dodge->other == NULL) {
         dodge->other = other;
+        dodge->hides_path = is_secret(probe);
     }
     if (dodge->other == other) {
         note_spelling(dodge, span_equals(method, probe->method) ? SPAN("") : method, spelling,
@@ -166,7 +245,7 @@ static bool has_same_servers(const struct probe *probe, const struct route *othe
 static void note_order(struct probe *probe, const struct route *other, struct dodge *dodge)
 {
     const struct value_match *condition;
-    if (dodge->other == other && other->index < probe->route->index) {
+    if (dodge->other == other && other->index < probe->route->index && !dodge->is_wild) {
         dodge->by_order = matcher_compare(probe->route, &probe->view, &condition) == MATCH_ALL;
     }
 }
@@ -177,7 +256,7 @@ static void try_suffixes(struct probe *probe, struct dodge *dodge)
     struct spelling spelling = {.words = SPAN("its path with a suffix"), .upper = UPPER_NONE};
     for (size_t i = 0; i < dodge->named->n_suffixes; i++) {
         struct span path;
-        spelling.end = dodge->named->suffixes[i];
+        spelling.end = dodge->named->suffixes[i].text;
         const struct route *other = find_way(probe, probe->method, &spelling, &path);
         if (other != NULL && has_same_servers(probe, other)) {
             dodge->by_suffix = note_way(probe, probe->method, &spelling, path, other, dodge);
@@ -242,16 +321,22 @@ static void try_case(struct probe *probe, struct dodge *dodge)
 /* Servers answer HEAD with the handler of GET. */
 static void try_head(struct probe *probe, struct dodge *dodge)
 {
-    static const struct spelling SAME = {.words = {"for its path", 12}, .upper = UPPER_NONE};
-    if (span_equals(probe->method, SPAN("GET"))) {
-        dodge->by_head = try(probe, SPAN("HEAD"), &SAME, dodge);
+    const struct spelling same = spell_same(probe);
+    struct span path;
+    if (!span_equals(probe->method, SPAN("GET"))) {
+        return;
+    }
+    const struct route *other = find_way(probe, SPAN("HEAD"), &same, &path);
+    if (other != NULL && (!dodge->is_wild || has_same_servers(probe, other))) {
+        dodge->by_head = note_way(probe, SPAN("HEAD"), &same, path, other, dodge);
     }
 }
 
+/* @pattern: NULL names nothing. */
 static size_t count_named(const struct pattern *pattern)
 {
     size_t n = 0;
-    for (size_t i = 0; i < pattern->n_segments; i++) {
+    for (size_t i = 0; pattern != NULL && i < pattern->n_segments; i++) {
         const struct pattern_segment *segment = &pattern->segments[i];
         n += segment->kind == SEGMENT_PART ||
              (segment->kind == SEGMENT_LITERAL && segment->text.len > 0);
@@ -259,12 +344,18 @@ static size_t count_named(const struct pattern *pattern)
     return n;
 }
 
-/* Whether @other names as much as its route does of the path of the last request. */
-static bool names_path(struct probe *probe, const struct route *other)
+static bool is_limited(const struct route *route)
+{
+    static const struct route UNLIMITED = {.n_rules = 0};
+    return route_limits_find_missing(&UNLIMITED, route) != NULL;
+}
+
+/* Whether a path of @other that the last request has names @n_named segments. */
+static bool names_segments(struct probe *probe, const struct route *other, size_t n_named)
 {
     const struct route_match *match = &other->match;
     for (size_t i = 0; i < match->n_paths; i++) {
-        if (count_named(&match->paths[i]) >= count_named(probe->pattern) &&
+        if (count_named(&match->paths[i]) >= n_named &&
             pattern_matches(&match->paths[i], match->ignore_case, &probe->path,
                             probe->view.captures)) {
             return true;
@@ -273,51 +364,134 @@ static bool names_path(struct probe *probe, const struct route *other)
     return false;
 }
 
+static bool is_preflight(struct span method)
+{
+    return span_equals(method, SPAN("OPTIONS"));
+}
+
+/* Whether @other names as much as its route does of the path of the last request. Where that names
+ * nothing, one without a limit is no choice of another limit. */
+static bool names_path(struct probe *probe, const struct route *other)
+{
+    const size_t n_named = count_named(probe->pattern);
+    return names_segments(probe, other, n_named > 0 ? n_named : 1) ||
+           (n_named == 0 && is_limited(other));
+}
+
 static bool only_reads(const struct route_match *match)
 {
     bool is_reading = match->n_methods > 0;
     for (size_t i = 0; i < match->n_methods; i++) {
-        is_reading = is_reading && is_read(match->methods[i]);
+        is_reading = is_reading && (is_read(match->methods[i]) || is_preflight(match->methods[i]));
     }
     return is_reading;
 }
 
-/* Whether @other names the method of the last request on purpose: for this path, for other servers,
- * or beside a route that only reads. */
-static bool is_meant_apart(struct probe *probe, const struct route *other)
+/* Whether @other, which takes all methods, is for the requests that a route which only reads leaves
+ * to it, with limits of their own. */
+static bool is_for_the_rest(const struct probe *probe, const struct route *other)
 {
-    return other->match.n_methods > 0 &&
-           (only_reads(&probe->route->match) || names_path(probe, other) ||
-            !has_same_servers(probe, other));
+    return only_reads(&probe->route->match) && !route_limits_hold(probe->route, other);
 }
 
-/* Many servers run one handler for all methods. Try them until one avoids a limit. */
+/* Whether @other is meant to take the method of the last request: by its name, for this path, for
+ * other servers, or beside a route that only reads. */
+static bool is_meant_apart(struct probe *probe, const struct route *other,
+                           const struct dodge *dodge)
+{
+    const bool is_elsewhere = !has_same_servers(probe, other);
+    if (other->match.n_methods == 0) {
+        return dodge->is_wild && (is_elsewhere || is_for_the_rest(probe, other));
+    }
+    return is_elsewhere || only_reads(&probe->route->match) || names_path(probe, other);
+}
+
+/* Many servers run one handler for all methods. Try them until one avoids a limit. A limit on
+ * preflights to any path is none on what the handlers do. */
 static void try_methods(struct probe *probe, struct dodge *dodge)
 {
-    static const struct spelling SAME = {.words = {"for its path", 12}, .upper = UPPER_NONE};
+    const struct spelling same = spell_same(probe);
     const struct named *named = dodge->named;
-    bool is_found = false;
+    bool is_found = dodge->is_wild && is_preflight(probe->method);
     for (size_t i = 0; i < named->n_methods && !is_found; i++) {
         struct span path;
-        const struct route *other = find_way(probe, named->methods[i], &SAME, &path);
-        is_found = other != NULL && !is_meant_apart(probe, other);
+        const struct route *other = find_way(probe, named->methods[i], &same, &path);
+        is_found = other != NULL && !is_meant_apart(probe, other, dodge);
         if (is_found) {
-            dodge->by_method = note_way(probe, named->methods[i], &SAME, path, other, dodge);
+            dodge->by_method = note_way(probe, named->methods[i], &same, path, other, dodge);
+            dodge->by_preflight = is_preflight(named->methods[i]);
             note_order(probe, other, dodge);
         }
+    }
+}
+
+/* Write @suffix behind segments that make a path of @n_segments of the one of the probe. False: its
+ * pattern has no such path, or one that it names to the end. */
+static bool write_deep_suffix(const struct probe *probe, const struct named_suffix *suffix,
+                              struct text *end)
+{
+    const struct pattern *pattern = probe->pattern;
+    const size_t n = probe->n_segments;
+    const bool is_open = pattern == NULL || n < pattern->n_segments;
+    const bool has_end = suffix->n_segments == n && n > 0 &&
+                         (pattern->segments[n - 1].kind == SEGMENT_ANY ||
+                          pattern->segments[n - 1].kind == SEGMENT_CAPTURE);
+    for (size_t i = n; i < suffix->n_segments; i++) {
+        text_add_literal(end, "/x");
+    }
+    text_add(end, suffix->text);
+    return (has_end || (is_open && suffix->n_segments > n)) && !end->truncated;
+}
+
+/* A route for files that names their directory is meant to take them. */
+static void try_deep_suffix(struct probe *probe, const struct named_suffix *suffix,
+                            struct dodge *dodge)
+{
+    char buffer[SPELLINGS_BYTES];
+    struct text end = text_of(buffer, sizeof(buffer));
+    struct spelling spelling = {.words = SPAN("its path with a suffix"), .upper = UPPER_NONE};
+    struct span path;
+    const size_t n_named = count_named(probe->pattern);
+    if (!write_deep_suffix(probe, suffix, &end)) {
+        return;
+    }
+    spelling.end = span_of(buffer, end.len - suffix->text.len);
+    if (probe_find_route(probe, probe->method, &spelling, &path) != probe->route) {
+        return;
+    }
+    spelling.end = text_span(&end);
+    const struct route *other = find_way(probe, probe->method, &spelling, &path);
+    if (other != NULL && has_same_servers(probe, other) &&
+        !names_segments(probe, other, (n_named > 0 ? n_named : 1) + 1) &&
+        !(dodge->is_wild && is_limited(other))) {
+        (void)note_way(probe, probe->method, &spelling, path, other, dodge);
+        dodge->by_files = dodge->is_wild;
+    }
+}
+
+/* Try the suffixes of the paths that routes name, of as many segments, until one leads to the same
+ * servers without a limit. */
+static void try_deep_suffixes(struct probe *probe, struct dodge *dodge)
+{
+    for (size_t i = 0; i < dodge->named->n_suffixes && dodge->other == NULL; i++) {
+        try_deep_suffix(probe, &dodge->named->suffixes[i], dodge);
     }
 }
 
 /* Try requests of @method, if the route matches them. */
 static void find_dodge(struct probe *probe, struct span method, struct dodge *dodge)
 {
-    static const struct spelling SAME = {.upper = UPPER_NONE};
+    const struct spelling same = spell_same(probe);
     struct span path;
     dodge->spellings = text_of(dodge->buffer, sizeof(dodge->buffer));
     probe->method = method;
-    if (probe_find_route(probe, method, &SAME, &path) == probe->route) {
-        try_ends(probe, dodge);
-        try_case(probe, dodge);
+    if (probe_find_route(probe, method, &same, &path) == probe->route) {
+        if (!dodge->is_wild) {
+            try_ends(probe, dodge);
+            try_case(probe, dodge);
+        } else if (probe->pattern == NULL || !probe_has_literal(probe->pattern)) {
+            try_deep_suffixes(probe, dodge);
+        }
         try_head(probe, dodge);
         try_methods(probe, dodge);
     }
@@ -364,9 +538,33 @@ static void write_advice(const struct probe *probe, const struct dodge *dodge, s
         begin_advice(text);
         text_add_literal(text, "HEAD beside GET in method");
     }
-    if (dodge->by_method) {
+    if (dodge->by_method && !dodge->is_wild) {
         begin_advice(text);
         text_add_literal(text, "no method");
+    }
+}
+
+static bool has_read(const struct route_match *match)
+{
+    bool has = false;
+    for (size_t i = 0; i < match->n_methods; i++) {
+        has = has || is_read(match->methods[i]);
+    }
+    return has;
+}
+
+/* What to do where a route that names nothing of a path is avoided. */
+static void write_wild_advice(const struct probe *probe, const struct dodge *dodge,
+                              struct text *text)
+{
+    const struct route_match *match = &probe->route->match;
+    if (dodge->by_files) {
+        text_add_literal(text, "name the directories of its files there");
+    } else if (dodge->by_method && !has_read(match)) {
+        text_add_literal(text,
+                         "put a route with method: [GET, HEAD] before it and write no method");
+    } else if (dodge->by_preflight && dodge->other->index < probe->route->index) {
+        text_add_literal(text, "answer OPTIONS there, with respond or cors");
     }
 }
 
@@ -381,6 +579,8 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
     const bool is_written = advice.len > 0;
     if (!is_written && dodge->by_order) {
         text_add_literal(&advice, "put it in front of that route");
+    } else if (!is_written && dodge->is_wild) {
+        write_wild_advice(probe, dodge, &advice);
     }
     node_warn(
         lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
@@ -395,17 +595,29 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
 
 /* --- all routes --- */
 
+/* Try the request of the probe with each method of @route. */
+static void check_methods(struct probe *probe, const struct route *route, struct dodge *dodge)
+{
+    size_t n_methods;
+    const struct span *methods = probe_methods(route, &n_methods);
+    for (size_t i = 0; i < n_methods && dodge->other == NULL; i++) {
+        find_dodge(probe, methods[i], dodge);
+    }
+}
+
 /* Try the requests of the host and path that @number selects. */
 static void check_entry(struct probe *probe, const struct route *route, size_t number,
                         struct dodge *dodge)
 {
-    size_t n_methods;
-    const struct span *methods = probe_methods(route, &n_methods);
+    const struct named *named = dodge->named;
     for (size_t next = route->index;
-         dodge->other == NULL && probe_next(probe, route, number, false, &next);) {
-        for (size_t i = 0; i < n_methods && dodge->other == NULL; i++) {
-            find_dodge(probe, methods[i], dodge);
-        }
+         dodge->other == NULL && probe_next(probe, route, number, dodge->is_wild, &next);) {
+        check_methods(probe, route, dodge);
+    }
+    for (size_t i = 0; i < named->n_wild_paths && dodge->is_wild && dodge->other == NULL; i++) {
+        probe_init(probe, route, number);
+        probe_use(probe, named->wild_paths[i]);
+        check_methods(probe, route, dodge);
     }
 }
 
@@ -413,16 +625,14 @@ static void check_entry(struct probe *probe, const struct route *route, size_t n
 static void check_route(struct lint *lint, struct probe *probe, const struct named *named,
                         const struct route *route)
 {
-    const struct spec_text *paths = lint->routes[route->index].match.paths.items;
     const struct route_match *match = &route->match;
-    const size_t n = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    const size_t n_most = match->n_hosts > match->n_paths ? match->n_hosts : match->n_paths;
+    const size_t n = n_most > 0 ? n_most : 1;
     struct dodge dodge = {.named = named};
     for (size_t i = 0; i < n && dodge.other == NULL && probe->steps > 0; i++) {
-        const struct spec_text *path = &paths[i % match->n_paths];
-        dodge.hides_path = !span_equals(path->node->written, path->text);
-        if (probe_has_literal(&match->paths[i % match->n_paths])) {
-            check_entry(probe, route, i, &dodge);
-        }
+        dodge.is_wild =
+            match->n_paths == 0 || !probe_has_literal(&match->paths[i % match->n_paths]);
+        check_entry(probe, route, i, &dodge);
     }
     if (probe->steps == 0) {
         node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
@@ -444,158 +654,8 @@ void lint_dodged_routes(struct lint *lint)
     }
     for (size_t i = 0; i < policy->n_routes && probe->steps > 0; i++) {
         const struct route *route = &policy->routes[i];
-        if (route->upstream != NULL && route->n_rules > 0 && route->match.n_paths > 0) {
+        if (route->upstream != NULL && route->n_rules > 0) {
             check_route(lint, probe, named, route);
-        }
-    }
-}
-
-/* --- other hosts --- */
-
-/* The route that takes the request of the probe, which is of @route but for its host or scheme,
- * without the limits of @route and to the same servers; NULL: none. */
-static const struct route *find_way_past(struct probe *probe, const struct route *route)
-{
-    const struct route *other = probe_find_taker(probe);
-    return other != NULL && other != route && other->upstream != NULL &&
-                   probe_compare_upstreams(other->upstream, route->upstream) == 0 &&
-                   !route_limits_hold(other, route) && !probe_is_refused(probe)
-               ? other
-               : NULL;
-}
-
-static const struct route *find_other_host(struct probe *probe, const struct route *route,
-                                           struct span host)
-{
-    probe->view.host = host;
-    return find_way_past(probe, route);
-}
-
-/* The first result of @try_one for the requests of each host, each path and each method of @route,
- * each of them completed from later routes. NULL: none. */
-static const struct route *try_all(struct probe *probe, const struct route *route,
-                                   const struct route *(*try_one)(struct probe *probe,
-                                                                  const struct route *route))
-{
-    const size_t n = probe_count(route);
-    const struct route *other = NULL;
-    for (size_t i = 0; i < n && other == NULL; i++) {
-        for (size_t next = route->index;
-             other == NULL && probe_next(probe, route, i, true, &next);) {
-            other = try_one(probe, route);
-        }
-    }
-    return other;
-}
-
-/* Try the request of the probe with a host that no route names, and with one that differs in the
- * first label, for which a route may have `*`. */
-static const struct route *try_hosts(struct probe *probe, const struct route *route)
-{
-    char buffer[HOST_BYTES_MAX + 1];
-    struct text sibling = text_of(buffer, sizeof(buffer));
-    const struct span host = probe->view.host;
-    if (probe_find_taker(probe) != route) {
-        return NULL;
-    }
-    const struct route *other = find_other_host(probe, route, SPAN("other.invalid"));
-    const size_t label = span_find(host, '.');
-    text_add_literal(&sibling, "other");
-    text_add(&sibling, span_from(host, label));
-    return other != NULL || sibling.truncated ? other
-                                              : find_other_host(probe, route, text_span(&sibling));
-}
-
-static void warn_of_host(struct lint *lint, const struct route *route, const struct route *other)
-{
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
-    node_warn(
-        lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_HOST,
-        "route \"%.*s\" can be avoided by another Host, which leads to route \"%.*s\" without "
-        "%s%.*s%s, and many servers do not look at it; answer other hosts yourself, with "
-        "{respond: {status: 421}} behind the routes of yours, or give that route the same %s",
-        SPAN_ARGS(lint_name_of_route(lint, route->index)),
-        SPAN_ARGS(lint_name_of_route(lint, other->index)),
-        missing != NULL ? "limit \"" : "the same cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        missing != NULL ? "limits" : "cost");
-}
-
-void lint_dodged_hosts(struct lint *lint)
-{
-    const struct policy *policy = lint->policy;
-    struct probe *probe = probe_make(lint);
-    if (probe == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct route *route = &policy->routes[i];
-        const bool is_limited =
-            route->upstream != NULL && route->n_rules > 0 && route->match.n_hosts > 0;
-        const struct route *other = is_limited ? try_all(probe, route, try_hosts) : NULL;
-        if (other != NULL) {
-            warn_of_host(lint, route, other);
-        }
-    }
-}
-
-/* --- the other scheme --- */
-
-/* Try the request of the probe by the other scheme. */
-static const struct route *try_scheme(struct probe *probe, const struct route *route)
-{
-    const bool is_https = route->match.connection->scheme == SCHEME_MATCH_HTTPS;
-    if (probe_find_taker(probe) != route) {
-        return NULL;
-    }
-    probe->client = (struct tls_client){.certificate = NULL};
-    probe->view.tls = is_https ? NULL : &probe->client;
-    return find_way_past(probe, route);
-}
-
-static void warn_of_scheme(struct lint *lint, const struct route *route, const struct route *other)
-{
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
-    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_SCHEME,
-              "route \"%.*s\" can be avoided by %s, which leads to route \"%.*s\" without "
-              "%s%.*s%s, and to the same servers; let it match both schemes, or give that route "
-              "the same %s",
-              SPAN_ARGS(lint_name_of_route(lint, route->index)),
-              route->match.connection->scheme == SCHEME_MATCH_HTTPS ? "http" : "https",
-              SPAN_ARGS(lint_name_of_route(lint, other->index)),
-              missing != NULL ? "limit \"" : "the same cost",
-              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-              missing != NULL ? "limits" : "cost");
-}
-
-/* Whether clients can send requests by the scheme that @match does not take. */
-static bool has_other_scheme(const struct policy *policy, const struct connection_match *match)
-{
-    for (size_t i = 0; i < policy->n_listeners; i++) {
-        const bool is_https = policy->listeners[i].tls != NULL;
-        if (is_https != (match->scheme == SCHEME_MATCH_HTTPS)) {
-            return match->scheme != SCHEME_MATCH_ANY;
-        }
-    }
-    return false;
-}
-
-void lint_dodged_schemes(struct lint *lint)
-{
-    const struct policy *policy = lint->policy;
-    struct probe *probe = probe_make(lint);
-    if (probe == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < policy->n_routes; i++) {
-        const struct route *route = &policy->routes[i];
-        const struct connection_match *connection = route->match.connection;
-        const bool is_limited = route->upstream != NULL && route->n_rules > 0 &&
-                                connection != NULL && !connection->asks_certificate &&
-                                has_other_scheme(policy, connection);
-        const struct route *other = is_limited ? try_all(probe, route, try_scheme) : NULL;
-        if (other != NULL) {
-            warn_of_scheme(lint, route, other);
         }
     }
 }

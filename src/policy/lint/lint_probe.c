@@ -168,6 +168,12 @@ void probe_init(struct probe *probe, const struct route *route, size_t number)
     init_place(probe, match->geo);
 }
 
+void probe_use(struct probe *probe, const struct pattern *pattern)
+{
+    probe->pattern = pattern;
+    probe->n_segments = count_segments(pattern);
+}
+
 size_t probe_count(const struct route *route)
 {
     const struct route_match *match = &route->match;
@@ -241,6 +247,27 @@ static unsigned find_names(const struct lint *lint, const struct route_match *ma
            (match->n_paths > 0 ? NAMES_PATH : 0u) | (match->n_methods > 0 ? NAMES_METHOD : 0u);
 }
 
+bool probe_has_literal(const struct pattern *pattern)
+{
+    for (size_t i = 0; i < pattern->n_segments; i++) {
+        const struct pattern_segment *segment = &pattern->segments[i];
+        if (segment->kind == SEGMENT_PART ||
+            (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool names_path(const struct route_match *match)
+{
+    bool has_literal = false;
+    for (size_t i = 0; i < match->n_paths && !has_literal; i++) {
+        has_literal = probe_has_literal(&match->paths[i]);
+    }
+    return has_literal;
+}
+
 /* What @match leaves open, for another route to name. */
 static unsigned find_open(const struct route_match *match, bool is_whole)
 {
@@ -251,7 +278,7 @@ static unsigned find_open(const struct route_match *match, bool is_whole)
            (may_ask ? NAMES_CERTIFICATE : 0u) | (match->n_parameters == 0 ? NAMES_QUERY : 0u) |
            (match->geo == NULL || match->geo->n_countries == 0 ? NAMES_COUNTRY : 0u) |
            (match->geo == NULL || match->geo->n_asns == 0 ? NAMES_ASN : 0u) |
-           (is_whole && match->n_paths == 0 ? NAMES_PATH : 0u) |
+           (is_whole && !names_path(match) ? NAMES_PATH : 0u) |
            (is_whole && match->n_methods == 0 ? NAMES_METHOD : 0u);
 }
 
@@ -282,8 +309,7 @@ static void complete(struct probe *probe, const struct route_match *match, unsig
         init_place(probe, match->geo);
     }
     if ((parts & NAMES_PATH) != 0) {
-        probe->pattern = &match->paths[0];
-        probe->n_segments = count_segments(probe->pattern);
+        probe_use(probe, &match->paths[0]);
     }
     if ((parts & NAMES_METHOD) != 0) {
         probe->method = match->methods[0];
@@ -484,18 +510,6 @@ const struct span *probe_methods(const struct route *route, size_t *n)
         match->n_methods < METHODS_TRIED_MAX ? match->n_methods : METHODS_TRIED_MAX;
     *n = n_named > 0 ? n_named : ARRAY_LEN(USUAL);
     return n_named > 0 ? match->methods : USUAL;
-}
-
-bool probe_has_literal(const struct pattern *pattern)
-{
-    for (size_t i = 0; i < pattern->n_segments; i++) {
-        const struct pattern_segment *segment = &pattern->segments[i];
-        if (segment->kind == SEGMENT_PART ||
-            (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 struct probe *probe_make(struct lint *lint)

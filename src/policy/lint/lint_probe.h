@@ -61,6 +61,9 @@ struct probe *probe_make(struct lint *lint);
  * of its methods. */
 void probe_init(struct probe *probe, const struct route *route, size_t number);
 
+/* Let the path be one of @pattern, in place of that of the route. */
+void probe_use(struct probe *probe, const struct pattern *pattern);
+
 /* The numbers that select each host, each path and each method once. */
 size_t probe_count(const struct route *route);
 

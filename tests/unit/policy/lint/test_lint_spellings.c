@@ -1,5 +1,5 @@
 /* The spellings of a request by which dodged-route asks for more than one route says: suffixes
- * and methods that routes name, and a suffix before a slash. */
+ * and methods that routes name, a suffix before a slash, and those of a route for any path. */
 
 #include <check.h>
 #include <stdio.h>
@@ -15,8 +15,15 @@ enum { YAML_BYTES_MAX = 4096 };
 #define HEAD                                                                                       \
     "listen: 127.0.0.1:0\n"                                                                        \
     "upstreams: {u: {servers: http://127.0.0.1:1}, other: {servers: http://127.0.0.1:2}}\n"        \
-    "limits: {l: {key: client.ip, rate: 9/s}, m: {key: client.ip, rate: 9/m}}\n"                   \
+    "limits: {l: {key: client.ip, rate: 9/s}, m: {key: client.ip, rate: 9/m},\n"                   \
+    "         other: {key: client.ip, rate: 1/s}}\n"                                               \
     "routes:\n"
+
+static const char *look_up(const char *name)
+{
+    (void)name;
+    return "1";
+}
 
 /* Whether the only dodged-route of @routes says @text of route "a"; NULL: there is none. */
 static void expect(const char *routes, const char *text)
@@ -30,7 +37,7 @@ static void expect(const char *routes, const char *text)
     (void)snprintf(yaml, sizeof(yaml), HEAD "%s", routes);
     (void)snprintf(whole, sizeof(whole), "route \"a\" can be avoided: %s", text);
     diags_init(&diags, "policy.yaml");
-    ck_assert_int_eq(loader_check_text(span_of_text(yaml), NULL, &policy, &diags), STATUS_OK);
+    ck_assert_int_eq(loader_check_text(span_of_text(yaml), look_up, &policy, &diags), STATUS_OK);
     for (size_t i = 0; i < diags.n_items; i++) {
         if (strcmp(diags.items[i].name, "dodged-route") == 0) {
             found = diags.items[i].text;
@@ -67,7 +74,7 @@ struct row {
 
 static const struct row SUFFIXES[] = {
     {ROUTE("files", SCRIPTS, "m") A("path: /1*/**") REST, "/1.css leads" TO("files") IT IN_FRONT},
-    {ROUTE("files", SCRIPTS, "") A("path: [/1*/**, \"/*/1*/**\"]") REST,
+    {ROUTE("files", SCRIPTS, "m") A("path: [/1*/**, \"/*/1*/**\"]") REST,
      "/1.css leads" TO("files") IT IN_FRONT},
     {/* of GET alone */ ROUTE("files", SCRIPTS ", method: GET", "m") A("path: /1*/**") REST,
      "/1.css leads" TO("files") IT IN_FRONT},
@@ -125,7 +132,7 @@ END_TEST
 #define WRITES PATH ", method: [POST, PUT, PATCH, DELETE]"
 
 static const struct row METHODS[] = {
-    {/* preflights in front */ ROUTE("first", "method: OPTIONS", "") A(PATH) REST,
+    {/* preflights in front */ ROUTE("first", "method: OPTIONS", "m") A(PATH) REST,
      "OPTIONS /1 leads" TO("first") IT IN_FRONT},
     {/* uploads */ ROUTE("first", "method: PUT", "m") A(PATH) REST,
      "PUT /1 leads" TO("first") IT IN_FRONT},
@@ -169,6 +176,109 @@ START_TEST(another_method_avoids_no_limit_unwarned)
 }
 END_TEST
 
+/* --- routes that name nothing of a path --- */
+
+#define WHOLE(limits) "- {name: a, limits: [" limits "], upstream: u}\n"
+#define REST_OWN "- {name: rest, limits: [other], upstream: u}\n"
+#define READS_FIRST "put a route with method: [GET, HEAD] before it and write no method, " OR_GIVE
+#define ANSWER "answer OPTIONS there, with respond or cors, " OR_GIVE
+#define DIRECTORIES "name the directories of its files there, " OR_GIVE
+#define GIVE "give that route the same limits"
+#define SUFFIX_FILES "path: [/assets/**, /icon.ico, \"/*.js\", \"/*.css\"]"
+
+static const struct row WILD[] = {
+    /* methods, towards a later route */
+    {A("method: POST") REST, "PUT /x leads" TO("rest") IT READS_FIRST},
+    {A("path: /**, method: POST") ROUTE("rest", "path: /**", "m"),
+     "PUT /x leads" TO("rest") IT READS_FIRST},
+    {A("method: [POST, PUT, PATCH, DELETE]") REST, "OPTIONS /x leads" TO("rest") IT READS_FIRST},
+    {A("method: [POST, PUT, PATCH, DELETE, OPTIONS]") REST,
+     "FOO /x leads" TO("rest") IT READS_FIRST},
+    {/* beside a limit of the rest */ A("method: POST") REST_OWN,
+     "PUT /x leads" TO("rest") IT READS_FIRST},
+    {A("method: [GET, POST]") REST, "PUT /x leads" TO("rest") IT GIVE},
+    {A("method: POST") ROUTE("rest", "path: /1/**", "m"), "PUT /1 leads" TO("rest") IT READS_FIRST},
+    {A("path: /**, method: POST") ROUTE("rest", "path: /1/**", "m"),
+     "PUT /1 leads" TO("rest") IT READS_FIRST},
+    {A("host: a.test, method: POST") ROUTE("rest", "host: a.test", "m"),
+     "PUT /x leads" TO("rest") IT READS_FIRST},
+    {A("method: POST") ROUTE("rest", "host: a.test", "m"),
+     "PUT /x leads" TO("rest") IT READS_FIRST},
+    {A("path: \"/{t}/{id}/**\", method: POST") ROUTE("rest", "path: /**", "m"),
+     "PUT /x/x leads" TO("rest") IT READS_FIRST},
+    {A("method: [GET, HEAD]") REST, "POST /x leads" TO("rest") IT GIVE},
+    {/* the method is named, without a limit */ A("method: POST") ROUTE("put", "method: PUT", ""),
+     "PUT /x leads" TO("put") IT READS_FIRST},
+    /* methods, towards an earlier route without limits */
+    {ROUTE("first", "method: OPTIONS", "") WHOLE("l"), "OPTIONS /x leads" TO("first") IT ANSWER},
+    {ROUTE("first", "path: /**, method: OPTIONS", "") A("path: /**"),
+     "OPTIONS /x leads" TO("first") IT ANSWER},
+    {ROUTE("first", "path: \"/*/{i:int}/**\", method: OPTIONS", "") WHOLE("l"),
+     "OPTIONS /x/1 leads" TO("first") IT ANSWER},
+    {ROUTE("first", "method: PUT", "") WHOLE("l"), "PUT /x leads" TO("first") IT GIVE},
+    {ROUTE("first", "method: PURGE", "") WHOLE("l"), "PURGE /x leads" TO("first") IT GIVE},
+    {ROUTE("first", "method: HEAD", "") WHOLE("l"), "HEAD /x leads" TO("first") IT GIVE},
+    {/* what writes is limited, and what reads not, but not by every method */
+     ROUTE("reads", "method: [GET, HEAD]", "") ROUTE("first", "method: OPTIONS", "") WHOLE("l"),
+     "OPTIONS /x leads" TO("first") IT ANSWER},
+    /* suffixes, towards an earlier route without limits */
+    {ROUTE("files", SUFFIX_FILES, "") WHOLE("l"), "/x.js leads" TO("files") IT DIRECTORIES},
+    {ROUTE("files", SUFFIX_FILES, "") A("path: /**"), "/x.js leads" TO("files") IT DIRECTORIES},
+    {ROUTE("files", SUFFIX_FILES ", method: GET", "") WHOLE("l"),
+     "/x.js leads" TO("files") IT DIRECTORIES},
+    {ROUTE("files", "path: \"/*/*/*.js\"", "") A("path: \"/{t}/**\""),
+     "/x/x/x.js leads" TO("files") IT DIRECTORIES},
+    {ROUTE("files", "path: \"/*.js\"", "") A("path: \"/{page}\""),
+     "/x.js leads" TO("files") IT DIRECTORIES},
+    /* the same limits */
+    {A("method: POST") "- {limits: [m, l], upstream: u}\n", NULL},
+    {ROUTE("first", "method: OPTIONS", "l") WHOLE("l"), NULL},
+    {ROUTE("files", SUFFIX_FILES, "l") WHOLE("l"), NULL},
+    /* the reads apart, or the writes, with limits of their own */
+    {ROUTE("reads", "method: [GET, HEAD]", "m") WHOLE("l, m"), NULL},
+    {ROUTE("reads", "method: GET", "") WHOLE("l"), NULL},
+    {A("method: GET") REST_OWN, NULL},
+    {A("method: [GET, HEAD]") REST_OWN, NULL},
+    {A("method: [GET, HEAD, OPTIONS]") REST_OWN, NULL},
+    {A("method: OPTIONS") REST, NULL},
+    {ROUTE("writes", "method: [POST, PUT, PATCH, DELETE, OPTIONS, FOO]", "m") WHOLE("l"), NULL},
+    {ROUTE("preflights", "method: OPTIONS", "m") WHOLE("l"), NULL},
+    {A("method: POST") ROUTE("put", "method: [PUT, PATCH, DELETE]", "m"), NULL},
+    {A("method: POST") ROUTE("reads", "method: [GET, HEAD]", "m"), NULL},
+    {A("method: POST") ROUTE("put", "path: /1/**, method: PUT", ""), NULL},
+    {ROUTE("hooks", "path: /1/**, method: PUT", "") WHOLE("l"), NULL},
+    {ROUTE("hooks", "path: /1/**", "") WHOLE("l"), NULL},
+    /* answered by sluice */
+    {"- {match: {method: OPTIONS}, respond: {status: 204}}\n" WHOLE("l"), NULL},
+    {A("method: POST") "- {respond: {status: 404}}\n", NULL},
+    /* other servers, other hosts */
+    {A("method: POST") "- {limits: [m], upstream: other}\n", NULL},
+    {"- {match: {method: OPTIONS}, limits: [], upstream: other}\n" WHOLE("l"), NULL},
+    {"- {match: {method: HEAD}, limits: [], upstream: other}\n" WHOLE("l"), NULL},
+    {"- {match: {path: \"/*.js\"}, limits: [], upstream: other}\n" WHOLE("l"), NULL},
+    {A("host: a.test, method: POST") ROUTE("rest", "host: b.test", "m"), NULL},
+    /* files with a limit of their own, or by their directories */
+    {ROUTE("files", SUFFIX_FILES, "m") WHOLE("l, m"), NULL},
+    {ROUTE("files", "path: [/assets/**, /icon.ico, /assets/*.js, /x/*.css]", "") WHOLE("l"), NULL},
+    {/* of a path that it does not take */ ROUTE("files", "path: \"/*/*.js\"", "")
+         A("path: \"/{page}\""),
+     NULL},
+    {/* other spellings of a path without a name */ A("path: \"/{page}\"") REST, NULL},
+};
+
+START_TEST(a_limit_for_any_path_is_avoided_by_no_method_or_suffix_unwarned)
+{
+    expect(WILD[_i].routes, WILD[_i].text);
+}
+END_TEST
+
+START_TEST(a_path_that_completes_a_request_is_hidden_if_it_is_secret)
+{
+    expect(A("method: POST") ROUTE("rest", "path: \"/${SECRET}/**\"", "m"),
+           "PUT for its path leads" TO("rest") IT READS_FIRST);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/lint_spellings");
@@ -178,6 +288,9 @@ int main(void)
     tcase_add_loop_test(cases, a_suffix_before_a_slash_avoids_no_limit_unwarned, 0,
                         ARRAY_LEN(BOTH_ENDS));
     tcase_add_loop_test(cases, another_method_avoids_no_limit_unwarned, 0, ARRAY_LEN(METHODS));
+    tcase_add_loop_test(cases, a_limit_for_any_path_is_avoided_by_no_method_or_suffix_unwarned, 0,
+                        ARRAY_LEN(WILD));
+    tcase_add_test(cases, a_path_that_completes_a_request_is_hidden_if_it_is_secret);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
