@@ -157,20 +157,19 @@ static const struct named *collect_names(struct lint *lint)
 
 /* --- the routes of its spellings --- */
 
-/* Whether the path of the request contains environment values. */
-static bool is_secret(const struct probe *probe)
+/* Whether @pattern, which is a path of a route or NULL, contains environment values. */
+static bool is_secret(const struct lint *lint, const struct pattern *pattern)
 {
-    const struct lint *lint = probe->lint;
-    for (size_t i = 0; i < lint->policy->n_routes && probe->pattern != NULL; i++) {
+    bool is_secret = false;
+    for (size_t i = 0; i < lint->policy->n_routes && pattern != NULL; i++) {
         const struct route_match *match = &lint->policy->routes[i].match;
+        const struct spec_text *paths = lint->routes[i].match.paths.items;
         for (size_t j = 0; j < match->n_paths; j++) {
-            if (&match->paths[j] == probe->pattern) {
-                const struct spec_text *paths = lint->routes[i].match.paths.items;
-                return !span_equals(paths[j].node->written, paths[j].text);
-            }
+            is_secret = is_secret || (&match->paths[j] == pattern &&
+                                      !span_equals(paths[j].node->written, paths[j].text));
         }
     }
-    return false;
+    return is_secret;
 }
 
 /* The path itself. */
@@ -217,7 +216,7 @@ static bool note_way(struct probe *probe, struct span method, const struct spell
 {
     if (dodge->other == NULL) {
         dodge->other = other;
-        dodge->hides_path = is_secret(probe);
+        dodge->hides_path = is_secret(probe->lint, probe->pattern);
     }
     if (dodge->other == other) {
         note_spelling(dodge, span_equals(method, probe->method) ? SPAN("") : method, spelling,
@@ -466,6 +465,7 @@ static void try_deep_suffix(struct probe *probe, const struct named_suffix *suff
         !(dodge->is_wild && is_limited(other))) {
         (void)note_way(probe, probe->method, &spelling, path, other, dodge);
         dodge->by_files = dodge->is_wild;
+        note_order(probe, other, dodge);
     }
 }
 
@@ -489,6 +489,7 @@ static void find_dodge(struct probe *probe, struct span method, struct dodge *do
         if (!dodge->is_wild) {
             try_ends(probe, dodge);
             try_case(probe, dodge);
+            try_deep_suffixes(probe, dodge);
         } else if (probe->pattern == NULL || !probe_has_literal(probe->pattern)) {
             try_deep_suffixes(probe, dodge);
         }

@@ -25,6 +25,20 @@ static const char *look_up(const char *name)
     return "1";
 }
 
+/* The last dodged-route of *n; NULL: there is none. */
+static const char *find_dodged(const struct diags *diags, unsigned *n)
+{
+    const char *found = NULL;
+    *n = 0;
+    for (size_t i = 0; i < diags->n_items; i++) {
+        if (strcmp(diags->items[i].name, "dodged-route") == 0) {
+            found = diags->items[i].text;
+            ++*n;
+        }
+    }
+    return found;
+}
+
 /* Whether the only dodged-route of @routes says @text of route "a"; NULL: there is none. */
 static void expect(const char *routes, const char *text)
 {
@@ -32,18 +46,12 @@ static void expect(const char *routes, const char *text)
     char whole[YAML_BYTES_MAX];
     struct policy *policy = NULL;
     struct diags diags;
-    const char *found = NULL;
-    unsigned n = 0;
+    unsigned n;
     (void)snprintf(yaml, sizeof(yaml), HEAD "%s", routes);
     (void)snprintf(whole, sizeof(whole), "route \"a\" can be avoided: %s", text);
     diags_init(&diags, "policy.yaml");
     ck_assert_int_eq(loader_check_text(span_of_text(yaml), look_up, &policy, &diags), STATUS_OK);
-    for (size_t i = 0; i < diags.n_items; i++) {
-        if (strcmp(diags.items[i].name, "dodged-route") == 0) {
-            found = diags.items[i].text;
-            n++;
-        }
-    }
+    const char *found = find_dodged(&diags, &n);
     ck_assert_msg(n == (text != NULL ? 1 : 0), "%u: %s\n%s", n, routes, found);
     if (text != NULL) {
         ck_assert_str_eq(found, whole);
@@ -70,6 +78,7 @@ struct row {
 
 /* --- suffixes --- */
 
+#define TWO_DEEP "path: [/assets/**, \"/*/*.js\"]"
 #define SCRIPTS "path: [/assets/**, \"/*.css\", \"/*.js\"]"
 
 static const struct row SUFFIXES[] = {
@@ -92,9 +101,26 @@ static const struct row SUFFIXES[] = {
     {ROUTE("files", SCRIPTS, "m, l") A("path: /1*/**"), NULL},
     {"- {match: {path: \"/*.js\"}, limits: [m], upstream: other}\n" A("path: /1*/**"), NULL},
     {"- {match: {path: \"/*.js\"}, respond: {status: 404}}\n" A("path: /1*/**"), NULL},
-    {/* no suffix, of another segment, or of any segment */
-     ROUTE("files", "path: [\"/*-js\", \"/*.\", \"/*/*.js\"]", "m") A("path: /1*/**"), NULL},
-    {ROUTE("files", "path: /1/*.js", "m") A("path: /1/*/**"), NULL},
+    {/* no suffix, or of another segment */
+     ROUTE("files", "path: [\"/*-js\", \"/*.\", \"/*/*/*.js\"]", "m") A("path: [/1*, /1/*]"), NULL},
+    {/* of a segment without a name */ ROUTE("files", TWO_DEEP, "m") A("path: /1*/**") REST,
+     "/1/x.js leads" TO("files") IT IN_FRONT},
+    {ROUTE("files", TWO_DEEP, "m") A("path: \"/1/{id}/**\"") REST,
+     "/1/x.js leads" TO("files") IT IN_FRONT},
+    {ROUTE("files", TWO_DEEP, "m") A("path: /1/*/**") REST,
+     "/1/x.js leads" TO("files") IT IN_FRONT},
+    {ROUTE("files", TWO_DEEP, "m") A("path: [\"/1/{id}\", \"/1/{id}/\"]"),
+     "/1/x.js leads" TO("files") IT IN_FRONT},
+    {ROUTE("files", "path: \"/*/*/*/*.js\"", "m") A("path: /1*/**"),
+     "/1/x/x/x.js leads" TO("files") IT IN_FRONT},
+    {/* of a path that it does not take */ ROUTE(
+         "files", TWO_DEEP,
+         "m") "- {match: {path: /1/*}, respond: {status: 204}}\n" A("path: /1*/**"),
+     NULL},
+    {ROUTE("files", TWO_DEEP, "m, l") A("path: /1*/**"), NULL},
+    {/* a directory of files, named */ ROUTE("files", "path: /1/*.js", "m") A("path: /1/*/**"),
+     NULL},
+    {ROUTE("files", "path: /1/*.js", "m") A("path: /1*/**"), NULL},
 };
 
 START_TEST(a_suffix_that_another_route_names_avoids_no_limit_unwarned)
