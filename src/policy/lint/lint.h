@@ -28,6 +28,7 @@ struct lint {
     const struct policy *policy;
     struct arena *scratch;
     struct diags *diags;
+    bool *is_unreachable; /* of each route, once lint_unreachable_routes() has run */
     bool no_memory;
 };
 

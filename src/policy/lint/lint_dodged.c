@@ -44,6 +44,7 @@ struct dodge {
     bool is_wild;              /* the route names nothing of a path */
     bool hides_path;           /* the path contains environment values */
     bool is_one;               /* one spelling leads to @other */
+    struct span method;        /* of the path itself, where @other names methods */
     char buffer[SPELLINGS_BYTES];
     struct text spellings; /* those that lead to @other */
     /* The kinds of spellings that a changed match of the route would accept. */
@@ -52,6 +53,7 @@ struct dodge {
     bool by_case;
     bool by_head;
     bool by_method;
+    bool by_itself;    /* the path itself leads to @other */
     bool by_files;     /* for which the other route has a suffix */
     bool by_preflight; /* by OPTIONS */
     bool by_order;     /* the route would accept them if it stood before @other */
@@ -478,6 +480,23 @@ static void try_deep_suffixes(struct probe *probe, struct dodge *dodge)
     }
 }
 
+/* Note that @other, an earlier route, takes the request of the probe as it is. One for the reads of
+ * any path, or one that names as much of this one, is meant to. */
+static void note_taker(struct probe *probe, const struct spelling *same, struct dodge *dodge)
+{
+    struct span path;
+    const struct route *other = find_way(probe, probe->method, same, &path);
+    const bool is_for_reads = other != NULL && other->match.n_methods > 0 && is_read(probe->method);
+    if (other == NULL || other->index > probe->route->index || dodge->is_wild || is_for_reads ||
+        probe->lint->is_unreachable[probe->route->index] || probe->completed != 0 ||
+        !has_same_servers(probe, other) || names_path(probe, other)) {
+        return;
+    }
+    (void)note_way(probe, probe->method, same, path, other, dodge);
+    dodge->by_itself = true;
+    dodge->method = other->match.n_methods > 0 ? probe->method : SPAN("");
+}
+
 /* Try requests of @method, if the route matches them. */
 static void find_dodge(struct probe *probe, struct span method, struct dodge *dodge)
 {
@@ -495,6 +514,8 @@ static void find_dodge(struct probe *probe, struct span method, struct dodge *do
         }
         try_head(probe, dodge);
         try_methods(probe, dodge);
+    } else {
+        note_taker(probe, &same, dodge);
     }
 }
 
@@ -569,6 +590,23 @@ static void write_wild_advice(const struct probe *probe, const struct dodge *dod
     }
 }
 
+/* Warn that the other route takes the path of this one. */
+static void warn_of_taker(struct lint *lint, const struct probe *probe, const struct dodge *dodge)
+{
+    const struct route *route = probe->route;
+    const struct limit_rule *missing = route_limits_find_missing(dodge->other, route);
+    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
+              "route \"%.*s\" does not take all of its path: %.*s%s%.*s leads to route \"%.*s\" "
+              "before it, without %s%.*s%s; put it in front of that route, or give that route the "
+              "same %s",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(dodge->method),
+              dodge->method.len > 0 ? " " : "", SPAN_ARGS(text_span(&dodge->spellings)),
+              SPAN_ARGS(lint_name_of_route(lint, dodge->other->index)),
+              missing != NULL ? "limit \"" : "the same cost",
+              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
+              missing != NULL ? "limits" : "cost");
+}
+
 static void warn_of_dodge(struct lint *lint, const struct probe *probe, const struct dodge *dodge)
 {
     const struct route *route = probe->route;
@@ -640,6 +678,8 @@ static void check_route(struct lint *lint, struct probe *probe, const struct nam
                   "from route \"%.*s\" on it is not known whether routes can be avoided: too many "
                   "have nearly the same host and path to compare them all",
                   SPAN_ARGS(lint_name_of_route(lint, route->index)));
+    } else if (dodge.by_itself) {
+        warn_of_taker(lint, probe, &dodge);
     } else if (dodge.other != NULL) {
         warn_of_dodge(lint, probe, &dodge);
     }

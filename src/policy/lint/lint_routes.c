@@ -83,7 +83,10 @@ void lint_unreachable_routes(struct lint *lint)
     const struct policy *policy = lint->policy;
     const struct route_entry *entries = policy->route_index->entries;
     uint64_t steps = STEPS_MAX;
-    for (size_t i = 0; i < policy->n_routes; i++) {
+    lint->is_unreachable =
+        arena_calloc(lint->scratch, policy->n_routes + 1, sizeof(*lint->is_unreachable));
+    lint->no_memory = lint->is_unreachable == NULL;
+    for (size_t i = 0; i < policy->n_routes && !lint->no_memory; i++) {
         const struct route *route = &policy->routes[i];
         const struct references references = find_references(policy, route, entries, &steps);
         entries += route_index_count(&route->match);
@@ -95,6 +98,7 @@ void lint_unreachable_routes(struct lint *lint)
             return;
         }
         if (references.first != NULL) {
+            lint->is_unreachable[i] = true;
             warn_of_references(lint, i, &references);
         }
     }
