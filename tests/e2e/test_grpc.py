@@ -148,7 +148,7 @@ def calls(server, buffer, top=""):
 
 def test_a_server_is_chosen_with_the_first_message(start, start_http2_server, connect):
     server = start_http2_server()
-    proxy = start(calls(server, "{wait: 1m}"))
+    proxy = start(calls(server, "{wait: 1m}").replace("[{upstream", "[{match: {grpc: true}, upstream"))
     client = connect(proxy)
     stream = client.begin(ends=False, **CALL)
     client.data(stream, MESSAGE[:-1])

@@ -205,7 +205,7 @@ def test_an_answer_before_the_end_of_the_request_is_whole(start, start_http2_ser
         peer.reset(request.stream, "NO_ERROR")
 
     server = start_http2_server(behave=never, on_head=on_head)
-    proxy = start(policy(server))
+    proxy = start(policy(server, more=", buffer: off"))
     client = connect(proxy)
     stream = client.begin(method="POST", ends=False)
     answer = client.answer(stream)

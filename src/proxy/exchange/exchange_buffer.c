@@ -27,7 +27,6 @@
 #include "proxy/core/sender.h"
 #include "proxy/exchange/exchange.h"
 #include "proxy/exchange/exchange_steps.h"
-#include "proxy/upstream/upstream_http2.h"
 
 struct exchange_buffer {
     struct body_buffer body;
@@ -88,7 +87,6 @@ static void on_wait_over(void *context)
         counter_up(&exchange->env->meters->buffer_refused[body->lack]);
         exchange_fail(exchange, 503, REASONS[body->lack]);
     } else if (exchange->request_bytes == 0 && !exchange->is_call &&
-               !exchange->evaluation.route->upstream->speaks_http2 &&
                exchange->evaluation.route->buffer.min_bytes_per_s > 0) {
         exchange_fail(exchange, 408, "the request's body did not begin in time");
     } else {
@@ -206,12 +204,6 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
         exchange_fail(exchange, 503, status_text(STATUS_NO_MEMORY));
         return;
     }
-    if (UNLIKELY(exchange->evaluation.route->upstream->speaks_http2) && !exchange->is_call &&
-        body_buffer_room(&exchange->buffer->body) == 0) {
-        exchange_drop_buffer(exchange);
-        exchange_on_body_awaited(exchange, now_us); /* a connection of its own needs no memory */
-        return;
-    }
     exchange->buffered_us = now_us;
     counter_up(&exchange->env->meters->buffering);
     timer_init(&exchange->buffer->timer, exchange->env->loop, on_wait_over, exchange);
@@ -229,26 +221,13 @@ static void await_body(struct exchange *exchange, const struct buffer_spec *spec
     exchange->client->ops->pump(exchange->client);
 }
 
-/* Whether the body, once it is whole, may go on a connection of HTTP/2 that clients share. It goes
- * there in a few frames, however it came: of a handler that does not read, hypercorn keeps ten, and
- * reads no more of the connection. */
-static bool may_share(const struct head *request)
-{
-    return request->body == BODY_LENGTH && request->content_length <= UPSTREAM_SHARED_BODY_MAX;
-}
-
 void exchange_await_body(struct exchange *exchange, uint64_t now_us)
 {
     const struct buffer_spec *spec = &exchange->evaluation.route->buffer;
     const struct head *request = &exchange->request;
-    const struct upstream_spec *upstream = exchange->evaluation.route->upstream;
-    if (UNLIKELY(upstream->may_speak_http2)) {
+    if (UNLIKELY(exchange->evaluation.route->upstream->may_speak_http2)) {
         exchange->is_call = exchange->client->is_http2 && grpc_is_call(request);
         exchange->messages = (struct grpc_messages){0};
-        if (upstream->speaks_http2 && !exchange->is_call && !may_share(request)) {
-            exchange_on_body_awaited(exchange, now_us);
-            return;
-        }
     }
     const uint64_t most_bytes = request->body == BODY_LENGTH
                                     ? request->content_length

@@ -1,8 +1,13 @@
 /* The slow-client check: while the exchange waits for the client to send the request's body or to
  * take the answer, the client must make progress within timeouts.idle and at timeouts.body_rate. */
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
+#include "policy/route_match.h"
 #include "proxy/exchange/exchange_steps.h"
+#include "proxy/upstream/upstream_process.h"
+#include "proxy/upstream/upstream_server.h"
 
 enum {
     CLIENT_DELAY_US = 1000000,
@@ -44,13 +49,11 @@ bool exchange_is_call(const struct exchange *exchange)
     return UNLIKELY(exchange->is_call) && exchange->upstream->stream_ops != NULL;
 }
 
-/* Whether the client has to keep min_upload. Other requests to servers of HTTP/2 hold a stream
- * alone. */
+/* Whether the client has to keep min_upload. */
 static bool keeps_min_upload(const struct exchange *exchange)
 {
-    const struct route *route = exchange->evaluation.route;
-    return route->buffer.bytes > 0 && route->buffer.min_bytes_per_s > 0 &&
-           (!route->upstream->speaks_http2 || exchange->is_call);
+    const struct buffer_spec *buffer = &exchange->evaluation.route->buffer;
+    return buffer->bytes > 0 && buffer->min_bytes_per_s > 0;
 }
 
 /* Whether a call waits for its first message: its server may do so too. */
@@ -59,13 +62,34 @@ static bool is_silent(const struct exchange *exchange)
     return exchange_is_call(exchange) && exchange->request_bytes == 0;
 }
 
+static bool matches_grpc(const struct route *route)
+{
+    const struct route_match *match = &route->match;
+    for (size_t i = 0; i < match->n_fields; i++) {
+        if (match->fields[i].kind == VALUE_MATCH_GRPC) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the server is one of gRPC: the route or an answer says so. That a client says it of its
+ * request is not enough: it would hold the threads of servers of other kinds. */
+static bool is_server_of_grpc(const struct exchange *exchange)
+{
+    const struct upstream_process *process = exchange->server->group->process;
+    return atomic_load_explicit(&process->speaks_grpc, memory_order_relaxed) ||
+           matches_grpc(exchange->evaluation.route);
+}
+
 /* Between its messages, and once its server has begun to answer, a call may be silent for long. */
 static bool may_be_silent(const struct exchange *exchange)
 {
     return exchange_is_call(exchange) &&
            (!keeps_min_upload(exchange) ||
             (!grpc_messages_is_inside(&exchange->messages) &&
-             (exchange->messages.has_whole || exchange->is_response_started)));
+             (exchange->messages.has_whole || exchange->is_response_started) &&
+             is_server_of_grpc(exchange)));
 }
 
 bool exchange_waits_for_body(const struct exchange *exchange)

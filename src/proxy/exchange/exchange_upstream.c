@@ -431,6 +431,10 @@ static bool on_head(struct upstream_user *user)
     if (UNLIKELY(exchange->is_call)) {
         exchange->is_call_answered =
             exchange_is_call(exchange) && grpc_is_call(&exchange->response);
+        if (exchange->is_call_answered) {
+            atomic_store_explicit(&exchange->server->group->process->speaks_grpc, true,
+                                  memory_order_relaxed);
+        }
     }
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {

@@ -171,6 +171,7 @@ enum status upstream_process_new(const struct upstream_spec *spec, struct upstre
         return STATUS_NO_MEMORY;
     }
     atomic_init(&created->n_users, 1);
+    atomic_init(&created->speaks_grpc, before != NULL && before->speaks_grpc);
     enum status status = open_servers(created, spec, before, spec_before);
     if (status == STATUS_OK) {
         status = init_queue(&created->queue);
