@@ -79,7 +79,7 @@ def test_a_stream_that_its_server_resets_behind_a_whole_answer_holds_no_slot(sta
         peer.answer(request.stream)
         peer.reset(request.stream, "NO_ERROR")
 
-    proxy = start(policy(start_http2_server(never, on_head=on_head), response="1m"))
+    proxy = start(policy(start_http2_server(never, on_head=on_head), response="1m", rest=", buffer: off"))
     with Http2Client(proxy.address) as client:
         assert client.answer(client.begin(path="/work", method="POST", ends=False)).status == 200
         wait_for_free(proxy, SLOTS)
