@@ -67,10 +67,15 @@ def begin_call(client):
 
 
 def test_the_content_type_of_a_call_does_not_hold_a_server_of_another_kind(start, start_http2_server, connect):
-    server = start_http2_server(never)
+    """Neither does an answer that has the type which its request names, as of a file."""
+    def behave(peer, asked):
+        peer.answer(asked.stream, MESSAGE, fields=[("content-type", "application/grpc")])
+
+    server = start_http2_server(behave)
     client = connect(start(policy(server)))
+    assert client.ask(MESSAGE, **CALL).status == 200
     begin_call(client)
-    until(lambda: server.requests and server.requests[0].reset == "CANCEL", "the server to be told")
+    until(lambda: len(server.requests) == 2 and server.requests[1].reset == "CANCEL", "the server to be told")
 
 
 @pytest.mark.parametrize("match", ["grpc: true", "path: /**"])

@@ -74,11 +74,12 @@ static bool matches_grpc(const struct route *route)
 }
 
 /* Whether the server is one of gRPC: the route or an answer says so. That a client says it of its
- * request is not enough: it would hold the threads of servers of other kinds. */
+ * request is not enough: it could hold the threads of servers of other kinds. */
 static bool is_server_of_grpc(const struct exchange *exchange)
 {
     const struct upstream_process *process = exchange->server->group->process;
-    return atomic_load_explicit(&process->speaks_grpc, memory_order_relaxed) ||
+    return exchange->is_call_answered ||
+           atomic_load_explicit(&process->speaks_grpc, memory_order_relaxed) ||
            matches_grpc(exchange->evaluation.route);
 }
 

@@ -408,6 +408,16 @@ static void keep_trailers(struct exchange *exchange)
     upstream_keep_trailers(exchange->upstream, exchange->trailers);
 }
 
+/* The head or the trailers of an answer to a call have come: with a grpc-status its server is one of
+ * gRPC. A type alone may be the client's own, that a server gives back. */
+static void note_grpc(struct exchange *exchange, const struct field *fields, size_t n)
+{
+    if (exchange->is_call_answered && grpc_find_status(fields, n) != GRPC_NONE) {
+        atomic_store_explicit(&exchange->server->group->process->speaks_grpc, true,
+                              memory_order_relaxed);
+    }
+}
+
 /* Whether what is charged may depend on the status of the answer. */
 static bool status_counts(const struct exchange *exchange)
 {
@@ -431,10 +441,7 @@ static bool on_head(struct upstream_user *user)
     if (UNLIKELY(exchange->is_call)) {
         exchange->is_call_answered =
             exchange_is_call(exchange) && grpc_is_call(&exchange->response);
-        if (exchange->is_call_answered) {
-            atomic_store_explicit(&exchange->server->group->process->speaks_grpc, true,
-                                  memory_order_relaxed);
-        }
+        note_grpc(exchange, exchange->response.fields, exchange->response.n_fields);
     }
     exchange->is_head_pending = true;
     if (exchange->response.body == BODY_NONE) {
@@ -459,6 +466,7 @@ static void pass_trailers(struct exchange *exchange)
         const struct field *fields =
             trailers_read(span_of(exchange->trailers, n_bytes), &exchange->arena, &n);
         exchange->grpc_status = (uint8_t)grpc_find_status(fields, n);
+        note_grpc(exchange, fields, n);
         if (!trailers_are_wanted(&exchange->request)) {
             return;
         }

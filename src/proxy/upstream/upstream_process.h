@@ -72,7 +72,7 @@ struct upstream_process {
     struct upstream_queue queue;
     struct suspects suspects; /* of connections by HTTP/2 */
     struct stall_budgets stall_budgets;
-    atomic_bool speaks_grpc; /* one of its servers has answered a call as gRPC does */
+    atomic_bool speaks_grpc; /* one of its servers has answered a call with a grpc-status */
 };
 
 /* Create the shared state of @spec, with one user. @before, with the spec @spec_before, is the
