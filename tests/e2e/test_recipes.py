@@ -82,7 +82,7 @@ def with_other_ways_in(policy):
     more = [block.removeprefix("routes:\n") for block in BLOCK.findall(section) if block.startswith("routes:\n")]
     last = re.search(r"`(\{match: \{path: /\*\*, method: .*?\})`", section).group(1)
     policy = policy.replace("  - name: login\n", "".join(more) + "  - name: login\n")
-    limits = re.search(r"which then has\n`(limits: .*?)`", section).group(1)
+    limits = re.search(r"there `rest` has\n`(limits: .*?)`", section).group(1)
     return re.sub(r"  - (\{name: rest, .*)limits: \[site\]", rf"  - {last}\n  - \1{limits}", policy)
 
 
@@ -106,6 +106,8 @@ def with_other_ways_in(policy):
     ("GET", "/_app/remote/16xokiy/login", [], 0, [401] * 5 + [429]),
     ("GET", "/v1/items", [("Authorization", "Basic Ym9iOnB3MQ==")], 0, [401] * 5 + [429]),
     ("GET", "/en/login", [], 0, [401] * 5 + [429]),
+    ("GET", "/index.php/en/login", [], 0, [401] * 5 + [429]),
+    ("GET", "/static/css/login.css", [("Sec-Fetch-Site", "same-origin"), ("Sec-Fetch-Dest", "style")], 0, [401] * 6),
     ("POST", "/index.php/login", [], 2, [401] * 5 + [429]),
     ("GET", "/login?_rsc=1", [("Sec-Fetch-Site", "same-origin"), ("Next-Router-Prefetch", "1")], 0, [404] * 6),
     ("GET", "/en/login", [("Sec-Fetch-Site", "same-origin"), ("Sec-Purpose", "prefetch;prerender")], 0, [404] * 6),
