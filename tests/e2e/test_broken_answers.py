@@ -101,7 +101,7 @@ MADE_HEAD = [  # the method, the answer, the upstream's more, and whether the sl
     ("POST", NO_LENGTH, HOLD, True), ("HEAD", NO_LENGTH, HOLD, True), ("HEAD", NO_LENGTH, "", False),
     ("POST", NO_LENGTH.replace(b"0\r", b"1\r") + b"x", HOLD, False),
     ("POST", PACKED, HOLD, True),
-    ("POST", PACKED + bytes(20), HOLD, False),
+    ("POST", PACKED + b"x", HOLD, False),
     ("POST", EMPTY.replace(b"200 OK", b"422 No"), HOLD, False),
 ]
 

@@ -68,7 +68,7 @@ struct abandoned_request {
     bool may_make_head;           /* the server, of the request */
     enum made_head made_head;     /* of the answer, once its head has come */
     enum answer_end end;          /* of the exchange */
-    uint64_t body_bytes;          /* received since the client left */
+    uint64_t body_bytes;          /* received since the client left; with made_head of all */
     const struct cost_spec *cost; /* that the response is to report; NULL: none, or it has */
     struct head response;
     struct admission admission; /* its slots; their keys follow the fields */
@@ -585,7 +585,10 @@ bool abandoned_request_take(struct exchange *exchange)
     abandoned->cost = cost;
     abandoned->holds_slots = holds_slots(exchange);
     abandoned->may_make_head = exchange_may_make_head(exchange);
-    abandoned->made_head = is_of_made_head(exchange) ? exchange->made_head : MADE_HEAD_NONE;
+    if (is_of_made_head(exchange)) {
+        abandoned->made_head = exchange->made_head;
+        abandoned->body_bytes = exchange->response_bytes;
+    }
     abandoned->end = exchange->end;
     take_charges(abandoned, exchange, (char *)abandoned->fields + fields_bytes);
     list_push_back(&env->abandoned_requests, &abandoned->node);
