@@ -447,15 +447,14 @@ static bool may_repeat(const struct exchange *exchange)
  * whole, or a stream, goes to another server instead if it may. */
 static bool was_given_up(const struct exchange *exchange)
 {
-    return exchange_has_delayed_server(exchange) &&
+    return exchange_has_delayed_server(exchange) && exchange->upstream->end_reason == NULL &&
            !((exchange->is_server_http2 || exchange->is_request_sent) && may_repeat(exchange));
 }
 
-/* @by_upstream: the reason where the upstream has ended the connection. */
-static const char *describe_end(const struct exchange *exchange, const char *by_upstream)
+static const char *describe_end(const struct exchange *exchange)
 {
     const char *own = exchange->upstream->end_reason;
-    return own != NULL ? own : by_upstream;
+    return own != NULL ? own : LOST;
 }
 
 /* Why the connection was lost, and what that says of its server. */
@@ -464,7 +463,7 @@ static const char *read_loss(struct exchange *exchange, enum upstream_outcome *o
     bool is_of_handshake = false;
     const char *alert = upstream_alert(exchange->upstream, &is_of_handshake);
     if (alert == NULL) {
-        return describe_end(exchange, LOST);
+        return describe_end(exchange);
     }
     if (is_of_handshake) {
         *outcome = OUTCOME_INSECURE;
@@ -546,9 +545,9 @@ void exchange_on_lost(struct upstream_user *user)
         exchange_note_outcome(exchange, OUTCOME_INCONCLUSIVE);
         if (exchange->is_request_sent && !exchange->is_response_started) {
             /* It may have done all of it. */
-            exchange_fail_refused(exchange, describe_end(exchange, UNANSWERED));
+            exchange_fail_refused(exchange, UNANSWERED);
         } else {
-            exchange_fail(exchange, 408, describe_end(exchange, GIVEN_UP));
+            exchange_fail(exchange, 408, GIVEN_UP);
         }
         return;
     }
@@ -561,7 +560,7 @@ void exchange_on_lost(struct upstream_user *user)
     const bool says_nothing =
         was_kept || was_closed_for_upgrade(exchange) || was_refused_unread(exchange);
     enum upstream_outcome outcome = says_nothing ? OUTCOME_INCONCLUSIVE : OUTCOME_LOST;
-    const char *fault = was_kept ? describe_end(exchange, LOST) : read_loss(exchange, &outcome);
+    const char *fault = was_kept ? describe_end(exchange) : read_loss(exchange, &outcome);
     const enum upstream_loss loss = read_stream_loss(exchange, &outcome);
     fault = loss == LOSS_CROWDED ? REFUSED : fault;
     exchange_note_outcome(exchange, outcome);

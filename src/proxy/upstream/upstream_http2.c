@@ -234,11 +234,8 @@ static void note_state(struct upstream_http2 *http2)
     timer_disarm(&http2->ping);
     if (http2->session == NULL || http2->is_full || !http2_session_takes_requests(http2->session) ||
         !upstream_http2_is_current(connection) ||
-        upstream_liveness_state(&http2->liveness, now_us) == LIVENESS_POOR) {
-        end(connection);
-        return;
-    }
-    if (!upstream_sharing_rest(http2)) {
+        upstream_liveness_state(&http2->liveness, now_us) == LIVENESS_POOR ||
+        !upstream_sharing_rest(http2)) {
         end(connection);
         return;
     }
@@ -345,10 +342,10 @@ static bool write_batch(struct upstream_http2 *http2, uint64_t now_us)
         return true;
     case STREAM_BLOCKED:
         http2->kept = stream_copy_kept(socket);
-        if (http2->kept != NULL) {
-            return false;
+        if (http2->kept == NULL) {
+            end_streams(http2, END_NO_MEMORY);
         }
-        break;
+        return false;
     case STREAM_EOF:
     case STREAM_BROKEN:
         /* What the server has sent before it closed is read first. */

@@ -673,7 +673,7 @@ static struct upstream_http2 *find_in(struct list *connections, bool is_exclusiv
         if (!is_open_to(http2, is_exclusive, request)) {
             continue;
         }
-        if (is_usable(http2, request, use) && (found == NULL || found->session == NULL)) {
+        if ((found == NULL || found->session == NULL) && is_usable(http2, request, use)) {
             found = http2;
         }
     }
