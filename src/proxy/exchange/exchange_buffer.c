@@ -4,8 +4,7 @@
  * Happy path: the body has come with the head, or comes soon. It is copied into blocks, and a
  * server is chosen at its end, at buffer.size or after buffer.wait, whichever is first. The blocks
  * go out behind the head and are returned one by one; what follows passes as it comes. Of a call of
- * gRPC the first message is awaited; of other requests to servers of HTTP/2 a short body, if there
- * is room for it: any other holds up nobody else's connection.
+ * gRPC the first message is awaited, not its end.
  *
  * A server of HTTP/2 may end its connection without having begun with the request, which then goes
  * to another one. So the body is kept until the server has begun. Its last piece is not copied: the

@@ -408,8 +408,8 @@ static void keep_trailers(struct exchange *exchange)
     upstream_keep_trailers(exchange->upstream, exchange->trailers);
 }
 
-/* The head or the trailers of an answer to a call have come: with a grpc-status its server is one of
- * gRPC. A type alone may be the client's own, that a server gives back. */
+/* The head or the trailers of an answer to a call have come: with a grpc-status its server is one
+ * of gRPC. A type alone may be the client's own, that a server gives back. */
 static void note_grpc(struct exchange *exchange, const struct field *fields, size_t n)
 {
     if (exchange->is_call_answered && grpc_find_status(fields, n) != GRPC_NONE) {
