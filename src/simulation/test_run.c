@@ -356,11 +356,14 @@ static size_t make_fields(struct look *look, struct field *fields)
             (struct field){.name = SPAN("Retry-After"), .value = number_text(look, seconds)};
     }
     const struct reply_spec *reply = reply_of(answer);
-    if (!is_served(answer)) {
-        fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
-    }
+    bool is_unstored = !is_served(answer) || reply != NULL;
     for (size_t i = 0; reply != NULL && i < reply->n_set; i++) {
         fields[n++] = (struct field){.name = reply->set[i].name, .value = reply->set[i].value};
+        is_unstored =
+            is_unstored && !span_equals_ignore_case(reply->set[i].name, SPAN("Cache-Control"));
+    }
+    if (is_unstored) {
+        fields[n++] = (struct field){.name = SPAN("Cache-Control"), .value = SPAN("no-store")};
     }
     return n;
 }

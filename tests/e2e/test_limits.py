@@ -76,6 +76,16 @@ def test_rule_76_no_error_is_stored(start):
     assert [answer.get("Cache-Control") for answer in answers] == ["no-store"] * 5
 
 
+@pytest.mark.parametrize("more, stored", [
+    ("", "no-store"), ("response: {set: {Cache-Control: max-age=60}}, ", "max-age=60")])
+def test_rule_76_an_answer_of_a_route_is_not_stored_unless_the_policy_says_so(start, more, stored):
+    """A cache in front knows nothing of the header that the route asks for, and keeps a 404."""
+    proxy = start(f"routes: [{{match: {{header: {{sec-purpose: true}}}}, {more}respond: {{status: 404}}}},\n"
+                  f"         {{respond: {{status: 200, body: ok, set: {{Cache-Control: max-age=9}}}}}}]\n")
+    assert proxy.ask(fields=[("Sec-Purpose", "prefetch")]).get("Cache-Control") == stored
+    assert proxy.ask().get("Cache-Control") == "max-age=9"
+
+
 def test_rule_75_retry_after_is_the_whole_wait_and_no_more(start):
     period_s = 6
     proxy = start(limited({"slow": f"{{key: client.ip, rate: 1/{period_s}s}}"}))

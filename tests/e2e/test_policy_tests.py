@@ -177,7 +177,7 @@ STORIES = {
         "{request: GET /must, headers: {X-Key: k}, repeat: 6, expect: {allowed: 5, denied: 1}}",
         "{request: GET /must, headers: {X-Key: k}, expect: {status: 418}}",
         "{request: GET /known, expect: {verdict: denied, status: 401, limit: known}}",
-        "{request: GET /closed, expect: {status: 503, headers: {Retry-After: '60', Cache-Control: absent}}}",
+        "{request: GET /closed, expect: {status: 503, headers: {Retry-After: '60', Cache-Control: no-store}}}",
         "{request: 'GET /bucket%2F..%2Fmust', expect: {verdict: refused, status: 400}}",
         "{request: GET /bucket, headers: {Transfer-Encoding: gzip}, expect: {verdict: refused}}",
     ],

@@ -222,14 +222,30 @@ static void add_location(struct exchange *exchange, const struct reply_spec *red
     reply_add_field(exchange, FIELD_OTHER, SPAN("Location"), text_span(&text));
 }
 
+static bool sets_field(const struct route_edits *edits, struct span name)
+{
+    for (size_t i = 0; edits != NULL && i < edits->response.n_set; i++) {
+        if (span_equals_ignore_case(edits->response.set[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the route asks for may be no part of a cache's key: a header, an address, a token. */
 struct span reply_route(struct exchange *exchange, const struct reply_spec *respond)
 {
+    const struct span caching = SPAN("Cache-Control");
     begin(exchange, respond->status);
     reply_add_ratelimit_fields(exchange);
     if (respond->to_https || respond->location.len > 0) {
         add_location(exchange, respond);
     }
-    return with_reply(exchange, respond);
+    const struct span body = with_reply(exchange, respond);
+    if (!sets_field(exchange->evaluation.route->edits, caching)) {
+        add_set(exchange, caching, SPAN("no-store"));
+    }
+    return body;
 }
 
 /* --- the edits of the route --- */
