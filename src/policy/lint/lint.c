@@ -9,6 +9,11 @@ struct span lint_name_of_route(const struct lint *lint, size_t i)
     return quote_clip(node != NULL ? node->written : lint->policy->routes[i].name);
 }
 
+bool lint_is_hidden(const struct spec_text *text)
+{
+    return text->node != NULL && !span_equals(text->node->written, text->text);
+}
+
 const struct node *lint_node_of_limits(const struct lint *lint, const struct spec_route *spec)
 {
     const struct node *defaults = lint->spec->defaults.limits.node;

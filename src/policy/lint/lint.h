@@ -93,6 +93,9 @@ lint_route_check lint_cheap_default;
 /* The name of route @i for messages: as written, without values of environment variables. */
 struct span lint_name_of_route(const struct lint *lint, size_t i);
 
+/* Whether @text contains values of environment variables, which no message may show. */
+bool lint_is_hidden(const struct spec_text *text);
+
 /* The node that lists the limits of a route: in the route or in `defaults`; without one, the
  * route. */
 const struct node *lint_node_of_limits(const struct lint *lint, const struct spec_route *spec);

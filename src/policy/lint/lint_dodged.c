@@ -25,6 +25,7 @@ enum {
 struct named_suffix {
     struct span text;
     size_t n_segments; /* of the path that it ends */
+    bool is_hidden;    /* the path contains environment values */
 };
 
 /* What routes of the policy name, each once. */
@@ -73,27 +74,32 @@ static void add_name(struct span name, struct span *names, size_t *n, size_t n_m
     }
 }
 
-static void add_suffix(struct span text, size_t n_segments, struct named *named)
+static void add_suffix(const struct named_suffix *suffix, struct named *named)
 {
     for (size_t i = 0; i < named->n_suffixes; i++) {
-        if (span_equals(named->suffixes[i].text, text) &&
-            named->suffixes[i].n_segments == n_segments) {
+        if (span_equals(named->suffixes[i].text, suffix->text) &&
+            named->suffixes[i].n_segments == suffix->n_segments) {
+            named->suffixes[i].is_hidden = named->suffixes[i].is_hidden || suffix->is_hidden;
             return;
         }
     }
     if (named->n_suffixes < SUFFIXES_TRIED_MAX) {
-        named->suffixes[named->n_suffixes++] =
-            (struct named_suffix){.text = text, .n_segments = n_segments};
+        named->suffixes[named->n_suffixes++] = *suffix;
     }
 }
 
-static void add_suffixes(const struct route_match *match, struct named *named)
+static void add_suffixes(const struct route_match *match, const struct spec_match *spec,
+                         struct named *named)
 {
+    const struct spec_text *texts = spec->paths.items;
     for (size_t i = 0; i < match->n_paths; i++) {
         const struct pattern *path = &match->paths[i];
         const struct pattern_segment *last = &path->segments[path->n_segments - 1];
         if (last->kind == SEGMENT_PART && last->suffix.len > 1 && last->suffix.data[0] == '.') {
-            add_suffix(last->suffix, path->n_segments, named);
+            add_suffix(&(struct named_suffix){.text = last->suffix,
+                                              .n_segments = path->n_segments,
+                                              .is_hidden = lint_is_hidden(&texts[i])},
+                       named);
         }
     }
 }
@@ -128,11 +134,20 @@ static bool is_read(struct span method)
     return span_equals(method, SPAN("GET")) || span_equals(method, SPAN("HEAD"));
 }
 
-static void add_methods(const struct span *methods, size_t n, struct named *named)
+static void add_method(struct span method, struct named *named)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!is_read(methods[i])) {
-            add_name(methods[i], named->methods, &named->n_methods, METHODS_TRIED_MAX);
+    if (!is_read(method)) {
+        add_name(method, named->methods, &named->n_methods, METHODS_TRIED_MAX);
+    }
+}
+
+/* No client knows a method that the environment names. */
+static void add_methods(const struct section_items *methods, struct named *named)
+{
+    const struct spec_text *items = methods->items;
+    for (size_t i = 0; i < methods->n_items; i++) {
+        if (!lint_is_hidden(&items[i])) {
+            add_method(items[i].text, named);
         }
     }
 }
@@ -147,12 +162,15 @@ static const struct named *collect_names(struct lint *lint)
         lint->no_memory = true;
         return NULL;
     }
-    add_methods(USUAL, ARRAY_LEN(USUAL), named);
+    for (size_t i = 0; i < ARRAY_LEN(USUAL); i++) {
+        add_method(USUAL[i], named);
+    }
     for (size_t i = 0; i < lint->policy->n_routes; i++) {
         const struct route_match *match = &lint->policy->routes[i].match;
-        add_suffixes(match, named);
+        const struct spec_match *spec = &lint->routes[i].match;
+        add_suffixes(match, spec, named);
         add_wild_paths(match, named);
-        add_methods(match->methods, match->n_methods, named);
+        add_methods(&spec->methods, named);
     }
     return named;
 }
@@ -167,8 +185,7 @@ static bool is_secret(const struct lint *lint, const struct pattern *pattern)
         const struct route_match *match = &lint->policy->routes[i].match;
         const struct spec_text *paths = lint->routes[i].match.paths.items;
         for (size_t j = 0; j < match->n_paths; j++) {
-            is_secret = is_secret || (&match->paths[j] == pattern &&
-                                      !span_equals(paths[j].node->written, paths[j].text));
+            is_secret = is_secret || (&match->paths[j] == pattern && lint_is_hidden(&paths[j]));
         }
     }
     return is_secret;
@@ -193,7 +210,7 @@ static void note_spelling(struct dodge *dodge, struct span method, const struct 
     text_add(text, dodge->is_one ? SPAN("") : SPAN(", "));
     text_add(text, method);
     text_add(text, method.len > 0 ? SPAN(" ") : SPAN(""));
-    if (dodge->hides_path || path.len > QUOTE_BYTES_MAX) {
+    if (dodge->hides_path || spelling->hides_end || path.len > QUOTE_BYTES_MAX) {
         text_add(text, spelling->words);
     } else {
         text_add(text, path);
@@ -258,6 +275,7 @@ static void try_suffixes(struct probe *probe, struct dodge *dodge)
     for (size_t i = 0; i < dodge->named->n_suffixes; i++) {
         struct span path;
         spelling.end = dodge->named->suffixes[i].text;
+        spelling.hides_end = dodge->named->suffixes[i].is_hidden;
         const struct route *other = find_way(probe, probe->method, &spelling, &path);
         if (other != NULL && has_same_servers(probe, other)) {
             dodge->by_suffix = note_way(probe, probe->method, &spelling, path, other, dodge);
@@ -450,7 +468,9 @@ static void try_deep_suffix(struct probe *probe, const struct named_suffix *suff
 {
     char buffer[SPELLINGS_BYTES];
     struct text end = text_of(buffer, sizeof(buffer));
-    struct spelling spelling = {.words = SPAN("its path with a suffix"), .upper = UPPER_NONE};
+    struct spelling spelling = {.words = SPAN("its path with a suffix"),
+                                .hides_end = suffix->is_hidden,
+                                .upper = UPPER_NONE};
     struct span path;
     const size_t n_named = count_named(probe->pattern);
     if (!write_deep_suffix(probe, suffix, &end)) {
@@ -480,6 +500,18 @@ static void try_deep_suffixes(struct probe *probe, struct dodge *dodge)
     }
 }
 
+/* Whether the environment names the method of the probe. */
+static bool hides_method(const struct probe *probe)
+{
+    const struct section_items *methods = &probe->lint->routes[probe->route->index].match.methods;
+    const struct spec_text *items = methods->items;
+    bool hides = false;
+    for (size_t i = 0; i < methods->n_items; i++) {
+        hides = hides || (lint_is_hidden(&items[i]) && span_equals(items[i].text, probe->method));
+    }
+    return hides;
+}
+
 /* Note that @other, an earlier route, takes the request of the probe as it is. One for the reads of
  * any path, or one that names as much of this one, is meant to. */
 static void note_taker(struct probe *probe, const struct spelling *same, struct dodge *dodge)
@@ -494,7 +526,7 @@ static void note_taker(struct probe *probe, const struct spelling *same, struct 
     }
     (void)note_way(probe, probe->method, same, path, other, dodge);
     dodge->by_itself = true;
-    dodge->method = other->match.n_methods > 0 ? probe->method : SPAN("");
+    dodge->method = other->match.n_methods > 0 && !hides_method(probe) ? probe->method : SPAN("");
 }
 
 /* Try requests of @method, if the route matches them. */

@@ -25,6 +25,7 @@ enum { UPPER_NONE = -1, UPPER_ALL = -2 }; /* or the index of a segment */
 struct spelling {
     struct span words; /* for a path that the message cannot show */
     struct span end;   /* added to the path */
+    bool hides_end;    /* it contains environment values */
     bool no_slash;     /* the last segment, which is empty, is left out */
     int upper;
 };

@@ -140,18 +140,12 @@ static void try_prefixes(struct stripped *stripped, struct span method)
 
 /* --- all routes --- */
 
-/* Whether @text contains values of the environment. */
-static bool is_hidden(const struct spec_text *text)
-{
-    return text->node != NULL && !span_equals(text->node->written, text->text);
-}
-
 static void warn_of_path(struct lint *lint, const struct stripped *stripped, bool is_path_hidden)
 {
     const struct route *route = stripped->probe->route;
     const struct route *other = stripped->other;
     const struct limit_rule *missing = route_limits_find_missing(other, route);
-    const bool hides = is_path_hidden || is_hidden(&lint->routes[other->index].strip_prefix) ||
+    const bool hides = is_path_hidden || lint_is_hidden(&lint->routes[other->index].strip_prefix) ||
                        stripped->path.len > QUOTE_BYTES_MAX;
     node_warn(
         lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
@@ -185,7 +179,7 @@ static void check_route(struct stripped *stripped, const struct route *route)
             try_prefixes(stripped, methods[j]);
         }
         if (stripped->other != NULL) {
-            warn_of_path(lint, stripped, is_hidden(&paths[i % match->n_paths]));
+            warn_of_path(lint, stripped, lint_is_hidden(&paths[i % match->n_paths]));
         }
     }
     if (probe->steps == 0) {
