@@ -681,8 +681,9 @@ static void check_entry(struct probe *probe, const struct route *route, size_t n
                         struct dodge *dodge)
 {
     const struct named *named = dodge->named;
+    const enum completion completion = dodge->is_wild ? COMPLETE_PATH : COMPLETE_REST;
     for (size_t next = route->index;
-         dodge->other == NULL && probe_next(probe, route, number, dodge->is_wild, &next);) {
+         dodge->other == NULL && probe_next(probe, route, number, completion, &next);) {
         check_methods(probe, route, dodge);
     }
     for (size_t i = 0; i < named->n_wild_paths && dodge->is_wild && dodge->other == NULL; i++) {

@@ -36,7 +36,7 @@ static const struct route *try_all(struct probe *probe, const struct route *rout
     const struct route *other = NULL;
     for (size_t i = 0; i < n && other == NULL; i++) {
         for (size_t next = route->index;
-             other == NULL && probe_next(probe, route, i, true, &next);) {
+             other == NULL && probe_next(probe, route, i, COMPLETE_WHOLE, &next);) {
             other = try_one(probe, route);
         }
     }

@@ -269,7 +269,7 @@ static bool names_path(const struct route_match *match)
 }
 
 /* What @match leaves open, for another route to name. */
-static unsigned find_open(const struct route_match *match, bool is_whole)
+static unsigned find_open(const struct route_match *match, enum completion completion)
 {
     const struct connection_match *connection = match->connection;
     const bool may_be_https = connection == NULL || connection->scheme != SCHEME_MATCH_HTTP;
@@ -278,17 +278,54 @@ static unsigned find_open(const struct route_match *match, bool is_whole)
            (may_ask ? NAMES_CERTIFICATE : 0u) | (match->n_parameters == 0 ? NAMES_QUERY : 0u) |
            (match->geo == NULL || match->geo->n_countries == 0 ? NAMES_COUNTRY : 0u) |
            (match->geo == NULL || match->geo->n_asns == 0 ? NAMES_ASN : 0u) |
-           (is_whole && !names_path(match) ? NAMES_PATH : 0u) |
-           (is_whole && match->n_methods == 0 ? NAMES_METHOD : 0u);
+           (completion != COMPLETE_REST && !names_path(match) ? NAMES_PATH : 0u) |
+           (completion == COMPLETE_WHOLE && match->n_methods == 0 ? NAMES_METHOD : 0u);
 }
 
-/* Whether what @other names of @parts is the same in each route that names the same host. */
+static bool is_same_path(const struct pattern *a, const struct pattern *b)
+{
+    bool is_same = a->n_segments == b->n_segments;
+    for (size_t i = 0; i < a->n_segments && is_same; i++) {
+        const struct pattern_segment *first = &a->segments[i];
+        const struct pattern_segment *second = &b->segments[i];
+        is_same = first->kind == second->kind && first->type == second->type &&
+                  span_equals(first->text, second->text) &&
+                  span_equals(first->suffix, second->suffix);
+    }
+    return is_same;
+}
+
+/* Whether @other completes the request by @parts as @last does. */
 static bool is_repeated(const struct route *last, unsigned last_parts, const struct route *other,
                         unsigned parts)
 {
-    return last != NULL && parts == last_parts &&
-           (parts | NAMES_HOST | NAMES_HTTPS) == (NAMES_HOST | NAMES_HTTPS) &&
-           ((parts & NAMES_HOST) == 0 || span_equals(last->match.hosts[0], other->match.hosts[0]));
+    const unsigned compared = NAMES_HOST | NAMES_HTTPS | NAMES_PATH;
+    return last != NULL && parts == last_parts && (parts | compared) == compared &&
+           ((parts & NAMES_HOST) == 0 ||
+            span_equals(last->match.hosts[0], other->match.hosts[0])) &&
+           ((parts & NAMES_PATH) == 0 ||
+            is_same_path(&last->match.paths[0], &other->match.paths[0]));
+}
+
+/* The bit of struct probe.hosts for @host, which many hosts share. */
+static uint64_t find_host_bit(struct span host)
+{
+    uint32_t hash = UINT32_C(2166136261); /* FNV-1a */
+    for (size_t i = 0; i < host.len; i++) {
+        hash = (hash ^ (unsigned char)host.data[i]) * UINT32_C(16777619);
+    }
+    return UINT64_C(1) << (hash >> 26);
+}
+
+/* The bits of struct probe.hosts for those of @match. */
+static uint64_t find_host_bits(const struct route_match *match)
+{
+    uint64_t bits = match->n_hosts == 0 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < match->n_hosts; i++) {
+        const struct span host = match->hosts[i];
+        bits |= host.len == 0 || host.data[0] == '*' ? UINT64_MAX : find_host_bit(host);
+    }
+    return bits;
 }
 
 /* Fill in @parts as @match names them. */
@@ -316,11 +353,11 @@ static void complete(struct probe *probe, const struct route_match *match, unsig
     }
 }
 
-bool probe_next(struct probe *probe, const struct route *route, size_t number, bool is_whole,
-                size_t *next)
+bool probe_next(struct probe *probe, const struct route *route, size_t number,
+                enum completion completion, size_t *next)
 {
     const struct policy *policy = probe->policy;
-    const unsigned open = find_open(&route->match, is_whole);
+    const unsigned open = find_open(&route->match, completion);
     const struct route *last = *next > route->index + 1 ? &policy->routes[*next - 1] : NULL;
     const unsigned last_parts = probe->completed;
     probe_init(probe, route, number);
@@ -328,11 +365,15 @@ bool probe_next(struct probe *probe, const struct route *route, size_t number, b
         ++*next;
         return true;
     }
+    const uint64_t hosts = completion != COMPLETE_WHOLE && route->match.n_hosts > 0
+                               ? find_host_bit(probe->view.host)
+                               : UINT64_MAX;
     for (size_t i = *next;
          i < policy->n_routes && (probe->names_later[i] & open) != 0 && probe->steps > 0; i++) {
         const struct route *other = &policy->routes[i];
         const unsigned parts = probe->names[i] & open;
-        if (parts == 0 || is_repeated(last, last_parts, other, parts)) {
+        if (parts == 0 || (probe->hosts[i] & hosts) == 0 ||
+            is_repeated(last, last_parts, other, parts)) {
             continue;
         }
         probe->steps--;
@@ -392,7 +433,7 @@ bool probe_join(struct probe *probe, const struct route *route, size_t number,
 {
     const struct route *const routes[] = {route, other};
     const unsigned whole = NAMES_HOST | NAMES_METHOD;
-    const unsigned parts = probe->names[other->index] & find_open(&route->match, true) &
+    const unsigned parts = probe->names[other->index] & find_open(&route->match, COMPLETE_WHOLE) &
                            ~(unsigned)(NAMES_PATH | NAMES_QUERY);
     probe_init(probe, route, number);
     complete(probe, &other->match, parts & ~whole);
@@ -517,7 +558,8 @@ struct probe *probe_make(struct lint *lint)
     const struct policy *policy = lint->policy;
     struct probe *probe = arena_alloc(lint->scratch, sizeof(*probe));
     uint8_t *names = arena_calloc(lint->scratch, 2 * policy->n_routes + 1, sizeof(*names));
-    if (probe == NULL || names == NULL) {
+    uint64_t *hosts = arena_calloc(lint->scratch, policy->n_routes + 1, sizeof(*hosts));
+    if (probe == NULL || names == NULL || hosts == NULL) {
         lint->no_memory = true;
         return NULL;
     }
@@ -525,10 +567,12 @@ struct probe *probe_make(struct lint *lint)
     probe->policy = policy;
     probe->names = names;
     probe->names_later = names + policy->n_routes;
+    probe->hosts = hosts;
     for (size_t i = policy->n_routes; i > 0; i--) {
         names[i - 1] =
             (uint8_t)find_names(lint, &policy->routes[i - 1].match, &lint->routes[i - 1].match);
         probe->names_later[i - 1] = names[i - 1] | probe->names_later[i];
+        hosts[i - 1] = find_host_bits(&policy->routes[i - 1].match);
     }
     probe->steps = STEPS_MAX;
     return probe;

@@ -19,6 +19,13 @@
 
 enum { PROBE_QUERY_BYTES = 4096 };
 
+/* What a request gets of a later route, beside its host, the client's country and the like. */
+enum completion {
+    COMPLETE_REST,  /* no path and no method; the two routes have to have a host in common */
+    COMPLETE_PATH,  /* the path too */
+    COMPLETE_WHOLE, /* the path and the method; the hosts may differ */
+};
+
 enum { UPPER_NONE = -1, UPPER_ALL = -2 }; /* or the index of a segment */
 
 /* The differences from the path of the route. */
@@ -37,6 +44,7 @@ struct probe {
     uint64_t steps;       /* remaining; 0: the result is unknown */
     uint8_t *names;       /* what each route names of a request: bits of probe_next() */
     uint8_t *names_later; /* what it and the routes behind it name together */
+    uint64_t *hosts;      /* of each route: a bit for the hash of each; all bits: any host */
     uint8_t completed;    /* what the request has of another route; 0: nothing */
     const struct route *route;
     const struct pattern *pattern; /* one of its paths; NULL: it has none */
@@ -70,10 +78,10 @@ size_t probe_count(const struct route *route);
 
 /* Make it the request of @route that it is by probe_init(), then one for each later route with the
  * same servers that lacks a limit of @route, with what @route leaves open as that route names it:
- * the host, https, the certificate, the query, the country and the network; if @is_whole, the path
- * and the method too. *next is the index of @route at first. False: there are no more. */
-bool probe_next(struct probe *probe, const struct route *route, size_t number, bool is_whole,
-                size_t *next);
+ * the host, https, the certificate, the query, the country and the network, and what @completion
+ * says. *next is the index of @route at first. False: there are no more. */
+bool probe_next(struct probe *probe, const struct route *route, size_t number,
+                enum completion completion, size_t *next);
 
 /* Make it the request of @route that it is by probe_init(), with what @route leaves open as @other
  * names it: the host, https, the certificate, the method, the client, the country and the network.

@@ -362,10 +362,59 @@ START_TEST(no_value_of_the_environment_is_shown)
 }
 END_TEST
 
+/* --- many routes --- */
+
+/* Two routes of each of many hosts, or of many values of a field. */
+static const struct {
+    size_t n;
+    const char *first; /* with the number of the pair */
+    const char *second;
+} PAIRS[] = {
+    {2000, "- {match: {host: h%zu.a, method: [GET, HEAD]}, limits: [l], upstream: u}\n",
+     "- {match: {host: h%zu.a}, limits: [m, l], upstream: u}\n"},
+    {2000, "- {match: {host: h%zu.a, path: /static/**}, limits: [m], upstream: u}\n",
+     "- {match: {host: h%zu.a}, limits: [l, m], upstream: u}\n"},
+    {/* a path that is tried once */ 250,
+     "- {match: {header: {t: v%zu}, path: /1*/**}, limits: [m], upstream: u}\n",
+     "- {match: {header: {t: v%zu}}, limits: [l, m], upstream: u}\n"},
+};
+
+/* Write @text with @number in it. */
+static void write_numbered(const char *text, size_t number, FILE *file)
+{
+    const char *place = strstr(text, "%zu");
+    fprintf(file, "%.*s%zu%s", (int)(place - text), text, number, place + 3);
+}
+
+START_TEST(many_pairs_of_routes_are_compared)
+{
+    char *yaml = NULL;
+    size_t len = 0;
+    unsigned n;
+    struct policy *policy = NULL;
+    struct diags diags;
+    FILE *file = open_memstream(&yaml, &len);
+    ck_assert_ptr_nonnull(file);
+    fputs(HEAD, file);
+    for (size_t i = 0; i < PAIRS[_i].n; i++) {
+        write_numbered(PAIRS[_i].first, i, file);
+        write_numbered(PAIRS[_i].second, i, file);
+    }
+    fclose(file);
+    diags_init(&diags, "policy.yaml");
+    ck_assert_int_eq(loader_check_text(span_of_text(yaml), look_up, &policy, &diags), STATUS_OK);
+    ck_assert_ptr_null(find_dodged(&diags, &n));
+    diags_close(&diags);
+    policy_free(policy);
+    free(yaml);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("policy/lint_spellings");
     TCase *cases = tcase_create("lint_spellings");
+    tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_suffix_that_another_route_names_avoids_no_limit_unwarned, 0,
                         ARRAY_LEN(SUFFIXES));
     tcase_add_loop_test(cases, a_suffix_before_a_slash_avoids_no_limit_unwarned, 0,
@@ -376,6 +425,7 @@ int main(void)
     tcase_add_loop_test(cases, an_earlier_route_takes_the_path_of_no_limited_one_unwarned, 0,
                         ARRAY_LEN(TAKEN));
     tcase_add_loop_test(cases, no_value_of_the_environment_is_shown, 0, ARRAY_LEN(SECRETS));
+    tcase_add_loop_test(cases, many_pairs_of_routes_are_compared, 0, ARRAY_LEN(PAIRS));
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
