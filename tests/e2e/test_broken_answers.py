@@ -134,6 +134,28 @@ def test_a_post_that_the_server_makes_a_head_may_hold_its_slot(start, start_upst
     until(lambda: free(proxy) == SLOTS, "the slots to come back", 10 if held else 3)
 
 
+def test_a_slot_stays_behind_a_head_whose_client_has_ended_many_connections(start, start_upstream):
+    """There is a bound for connections that one client may have closed in order, and it does not give slots back."""
+    may_end = threading.Event()
+
+    def answer_early(peer, request):
+        peer.send(CSV + b"Content-Length: 9\r\n\r\n" if request.method == "HEAD" else answer())
+        if request.method == "HEAD":
+            may_end.wait(60)  # its handler works on
+
+    proxy = start(policy(start_upstream(answer_early, reads_body=False)))
+    for _ in range(300):
+        with proxy.send(message.request("POST", "/work", {"Content-Length": "9"}) + b"x") as client:
+            assert client.read().status == 200
+    until(lambda: free(proxy) == SLOTS, "the slots to come back")
+    with proxy.send(message.request("HEAD", "/work", {"Content-Length": "9"}) + b"x") as client:
+        assert client.read("HEAD").status == 200
+    proxy.lines_of("/work", 301)
+    assert free(proxy) == SLOTS - 1
+    until(lambda: free(proxy) == SLOTS, "the slot to come back", 10)
+    may_end.set()
+
+
 @pytest.mark.parametrize("hold", [False, True], ids=["default", "hold_slots"])
 def test_a_post_that_a_server_of_http2_makes_a_head_may_hold_its_slot(start, start_http2_server, hold):
     server = start_http2_server(

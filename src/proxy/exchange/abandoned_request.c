@@ -545,7 +545,6 @@ static bool begin(struct abandoned_request *abandoned, const struct exchange *ex
 bool abandoned_request_take(struct exchange *exchange)
 {
     struct proxy_env *env = exchange->env;
-    const bool is_whole = exchange->end == ANSWER_WHOLE && exchange->is_response_started;
     struct upstream *upstream = exchange->upstream;
     const bool was_left = is_left_before(exchange);
     const bool is_end_hidden =
@@ -568,17 +567,23 @@ bool abandoned_request_take(struct exchange *exchange)
     if (!is_needed) {
         return false;
     }
-    const bool with_connection = !is_lost && !is_end_hidden;
+    bool with_connection = !is_lost && !is_end_hidden;
     const size_t fields_bytes =
         with_connection ? exchange->upstream_user.n_fields_max * sizeof(struct field) : 0;
     struct abandoned_request *abandoned =
         malloc(sizeof(*abandoned) + fields_bytes + key_bytes(&exchange->admission));
-    if (abandoned == NULL || !begin(abandoned, exchange, with_connection)) {
-        free(abandoned);
-        if (!is_whole) {
-            settlement_forget_slots(&exchange->admission);
-        }
+    bool has_begun = abandoned != NULL && begin(abandoned, exchange, with_connection);
+    if (!has_begun) {
         charge_most(exchange, cost);
+        cost = NULL;
+        /* Where the connection cannot be handed over, the slots stay without it. */
+        with_connection = false;
+        has_begun = abandoned != NULL && admission_has_slots(&exchange->admission) &&
+                    begin(abandoned, exchange, with_connection);
+    }
+    if (!has_begun) {
+        free(abandoned);
+        settlement_forget_slots(&exchange->admission); /* they stay to the end of their lease */
         return false;
     }
     abandoned->config = exchange_config_acquire(exchange->config);
