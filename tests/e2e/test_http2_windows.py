@@ -160,6 +160,20 @@ def test_a_connection_that_has_carried_small_pieces_stays_its_clients(start, ser
     assert [asked.peer.number for asked in server.requests] == [1, 2, 1]
 
 
+def test_a_body_that_is_not_whole_is_alone_on_its_connection(start, serve):
+    """Else others could take the window, and its handler would wait for the rest: Tomcat's threads, 20 of a connection."""
+    server = serve(1 << 20)
+    proxy = start(POLICY.format(url=server.url).replace("min_upload: off", "wait: 300ms, min_upload: off"))
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(post(proxy, 9000, bytes(2000))) for _ in range(2)]
+        server.wait_for(2)
+        assert post(proxy, 9000, bytes(9000)).read().status == 200
+        assert len({asked.peer.number for asked in server.requests}) == 3
+        for client in slow:
+            client.send(bytes(7000))
+            assert client.read().status == 200
+
+
 CALL = {"method": "POST", "path": "/a.B/C", "more": [("content-type", "application/grpc"), ("te", "trailers")]}
 
 
@@ -172,7 +186,8 @@ def clients_of_grpc(start, serve):
     """A server that answers nobody, and takes 64 KiB of all that it does not read; connections from addresses."""
     server = serve(1 << 20, grants=False)
     server.behave = lambda *_: None
-    proxy = start("listen: {address: 127.0.0.1:0, http: [2, 1.1]}" + POLICY.format(url=server.url))
+    policy = POLICY.replace("{{upstream", "{{match: {{grpc: true}}, upstream")
+    proxy = start("listen: {address: 127.0.0.1:0, http: [2, 1.1]}" + policy.format(url=server.url))
     with contextlib.ExitStack() as stack:
         yield server, lambda address: stack.enter_context(Http2Client(None, sock=socket.create_connection(
             proxy.address, timeout=30, source_address=(f"127.0.0.{address}", 0))))

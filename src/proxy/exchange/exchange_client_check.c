@@ -73,9 +73,8 @@ static bool matches_grpc(const struct route *route)
     return false;
 }
 
-/* Whether the server is one of gRPC: the route says so, or a grpc-status that it has sent. That a
- * client says it of its request is not enough: it could hold the threads of other servers. */
-static bool is_for_grpc(const struct exchange *exchange)
+/* That a client says it of its request is not enough: it could hold threads of other servers. */
+bool exchange_is_for_grpc(const struct exchange *exchange)
 {
     const struct upstream_process *process = exchange->server->group->process;
     return atomic_load_explicit(&process->speaks_grpc, memory_order_relaxed) ||
@@ -89,7 +88,7 @@ static bool may_be_silent(const struct exchange *exchange)
            (!keeps_min_upload(exchange) ||
             (!grpc_messages_is_inside(&exchange->messages) &&
              (exchange->messages.has_whole || exchange->is_response_started) &&
-             (exchange->is_call_answered || is_for_grpc(exchange))));
+             (exchange->is_call_answered || exchange_is_for_grpc(exchange))));
 }
 
 bool exchange_waits_for_body(const struct exchange *exchange)
@@ -157,7 +156,8 @@ static uint64_t taken_bytes(const struct exchange *exchange)
 static bool holds_server(const struct exchange *exchange)
 {
     return exchange->state == EXCHANGE_FORWARD && !exchange->is_last_blocked &&
-           !exchange->is_event_stream && !(exchange->is_call_answered && is_for_grpc(exchange)) &&
+           !exchange->is_event_stream &&
+           !(exchange->is_call_answered && exchange_is_for_grpc(exchange)) &&
            upstream_is_held_back(exchange->upstream);
 }
 

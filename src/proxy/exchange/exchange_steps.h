@@ -191,6 +191,8 @@ void exchange_note_offences(struct exchange *exchange, const struct outcome *out
 /* Whether it is a call of gRPC by HTTP/2 on both sides, which may both be silent for long. Only the
  * chosen connection tells what its server speaks. */
 bool exchange_is_call(const struct exchange *exchange);
+/* Whether the server speaks gRPC: the route says so, or a grpc-status that one of its has sent. */
+bool exchange_is_for_grpc(const struct exchange *exchange);
 
 /* Whether the exchange, in any state, waits for more of the body to send to the server. */
 bool exchange_waits_for_body(const struct exchange *exchange);

@@ -611,6 +611,7 @@ static void describe(struct upstream_user *user, struct upstream_request *reques
         .more_fields_max = head->n_fields < fields_max ? fields_max - head->n_fields : 0,
         .has_body = head->body != BODY_NONE,
         .body_bytes = body_bytes_of(exchange),
+        .is_call = UNLIKELY(exchange->is_call) && exchange_is_for_grpc(exchange),
         .is_one_client =
             client_address_is_own(exchange->config->policy, &exchange->evaluation.view.client),
         .is_alone = exchange->choice.is_alone,

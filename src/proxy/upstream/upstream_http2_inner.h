@@ -45,7 +45,7 @@ struct upstream_stream {
     struct list node; /* in http2->streams */
     struct http2_stream stream;
     struct address client;
-    uint64_t body_bytes; /* 0: none, or not known */
+    uint64_t body_bytes; /* 0: none; UPSTREAM_UNKNOWN_BODY_BYTES: not known */
     uint64_t shown_us;   /* when what an answer shows to be read was sent last; 0: nothing was */
     uint64_t risky_us;   /* when its head, trailers or a small piece was sent last; 0: not yet */
     bool is_one_client, is_risky_body; /* it was not only the head */

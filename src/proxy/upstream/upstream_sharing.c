@@ -638,16 +638,19 @@ static bool is_usable(struct upstream_http2 *http2, const struct upstream_reques
     return connection->phase != UPSTREAM_CLOSED && is_acceptable(http2, request, use);
 }
 
-/* Whether the bodies on @http2, which clients share, leave room for that of @request: a quarter of
- * the window at most, so that a server which gathers half of it still grants what it was sent of
- * others while none of these is read. */
+/* Whether the bodies on @http2 leave room for that of @request: a quarter of the window at most, so
+ * that a server which gathers half of it still grants what it was sent of others while none of
+ * these is read. A longer one is alone there, and so is one that is not whole: Tomcat works on 20
+ * streams of a connection, whose threads would wait for what the window keeps back. */
 static bool has_room_for_body(const struct upstream_http2 *http2,
                               const struct upstream_request *request)
 {
     const uint64_t quarter = http2->session != NULL ? http2_session_widest(http2->session) / 4 : 0;
     const uint64_t most =
         quarter > UPSTREAM_SHARED_BODIES_MAX ? quarter : UPSTREAM_SHARED_BODIES_MAX;
-    return http2->bodies.n_bytes + request->body_bytes <= most;
+    const uint64_t n_bytes = http2->bodies.n_bytes;
+    return request->is_call || n_bytes == 0 ||
+           (n_bytes <= most && request->body_bytes <= most - n_bytes);
 }
 
 /* Whether @http2 is open to @request, of which it may be the client's own: for good, or while it is
@@ -658,8 +661,7 @@ static bool is_open_to(const struct upstream_http2 *http2, bool is_exclusive,
     const bool is_own = http2->is_exclusive || http2->is_set_aside;
     return http2->is_exclusive == is_exclusive &&
            (!is_own || address_equals(&http2->owner, &request->client)) &&
-           (!request->has_body ||
-            (!is_narrow(http2) && (is_own || has_room_for_body(http2, request))));
+           (!request->has_body || (!is_narrow(http2) && has_room_for_body(http2, request)));
 }
 
 static struct upstream_http2 *find_in(struct list *connections, bool is_exclusive,

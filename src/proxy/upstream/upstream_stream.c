@@ -660,7 +660,8 @@ struct upstream *upstream_stream_new(struct upstream *connection, struct upstrea
     loop_task_init(&upstream->death, die);
     stream->connection = connection;
     stream->client = request->client;
-    stream->body_bytes = request->body_bytes == UINT64_MAX ? 0 : request->body_bytes;
+    const uint64_t unknown_bytes = request->is_call ? 0 : UPSTREAM_UNKNOWN_BODY_BYTES;
+    stream->body_bytes = request->body_bytes == UINT64_MAX ? unknown_bytes : request->body_bytes;
     stream->is_one_client = request->is_one_client;
     list_init(&stream->node);
     list_init(&stream->unreported_node);

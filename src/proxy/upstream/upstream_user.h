@@ -24,6 +24,7 @@ struct upstream_request {
     size_t more_fields_max; /* than it has may be sent of it */
     bool has_body;
     uint64_t body_bytes; /* UINT64_MAX: not known */
+    bool is_call;        /* to a server of gRPC, where calls of one client share a connection */
     bool is_long;       /* for its body alone it shares no connection: see upstream_http2_owner() */
     bool is_one_client; /* `client` stands for no others, as a proxy would */
     bool is_alone;      /* on connections of its client's own */
