@@ -78,7 +78,7 @@ START_TEST(a_route_may_answer_by_itself_and_is_limited_too)
     ck_assert_uint_eq(stage.store.n_decisions, 1);
     assert_answer("200 OK\r\nDate: DATE\r\nRateLimit-Policy: \"client\";q=10;w=60\r\n"
                   "RateLimit: \"client\";r=7;t=12\r\nContent-Type: text/plain\r\n"
-                  "Content-Length: 2\r\n\r\nhi");
+                  "Content-Length: 2\r\nCache-Control: no-store\r\n\r\nhi");
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(an_answer_of_our_own_to_head_has_no_body)
 {
     fake_client_send_head(&client, "HEAD /self HTTP/1.1\r\nHost: a.example\r\n\r\n");
     assert_over(EXCHANGE_DONE);
-    ck_assert(answer_has("Content-Length: 2\r\n\r\n"));
+    ck_assert(answer_has("Content-Length: 2\r\nCache-Control: no-store\r\n\r\n"));
     ck_assert(!answer_has("hi"));
 }
 END_TEST

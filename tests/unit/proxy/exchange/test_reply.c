@@ -43,7 +43,8 @@ static const struct {
     {FAKE_ALLOWS, "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
      "204 No Content\r\nDate: DATE\r\n"
      "RateLimit-Policy: \"client.1m\";q=10;w=60, \"client.1h\";q=100;w=3600\r\n"
-     "RateLimit: \"client.1m\";r=7;t=12, \"client.1h\";r=7;t=12\r\n\r\n"},
+     "RateLimit: \"client.1m\";r=7;t=12, \"client.1h\";r=7;t=12\r\n"
+     "Cache-Control: no-store\r\n\r\n"},
     {FAKE_DENIES, "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
      "429 Too Many Requests\r\nDate: DATE\r\nCache-Control: no-store\r\nRetry-After: 12\r\n"
      "RateLimit-Policy: \"client.1m\";q=10;w=60, \"client.1h\";q=100;w=3600\r\n"
@@ -125,7 +126,8 @@ START_TEST(a_decision_that_was_skipped_speaks_of_no_quota)
     decision->source = DECISION_SKIPPED;
     decision->failure = STATUS_UNREACHABLE;
     store_answer(decision);
-    ck_assert_str_eq(fake_client_answer(&client), "204 No Content\r\nDate: DATE\r\n\r\n");
+    ck_assert_str_eq(fake_client_answer(&client),
+                     "204 No Content\r\nDate: DATE\r\nCache-Control: no-store\r\n\r\n");
 }
 END_TEST
 
