@@ -119,7 +119,7 @@ static void add_wild_paths(const struct route_match *match, struct named *named)
 {
     for (size_t i = 0; i < match->n_paths && match->n_methods > 0; i++) {
         const struct pattern *path = &match->paths[i];
-        bool is_new = !probe_has_literal(path) && named->n_wild_paths < WILD_PATHS_TRIED_MAX;
+        bool is_new = probe_count_named(path) == 0 && named->n_wild_paths < WILD_PATHS_TRIED_MAX;
         for (size_t j = 0; j < named->n_wild_paths && is_new; j++) {
             is_new = !has_same_kinds(named->wild_paths[j], path);
         }
@@ -351,18 +351,6 @@ static void try_head(struct probe *probe, struct dodge *dodge)
     }
 }
 
-/* @pattern: NULL names nothing. */
-static size_t count_named(const struct pattern *pattern)
-{
-    size_t n = 0;
-    for (size_t i = 0; pattern != NULL && i < pattern->n_segments; i++) {
-        const struct pattern_segment *segment = &pattern->segments[i];
-        n += segment->kind == SEGMENT_PART ||
-             (segment->kind == SEGMENT_LITERAL && segment->text.len > 0);
-    }
-    return n;
-}
-
 static bool is_limited(const struct route *route)
 {
     static const struct route UNLIMITED = {.n_rules = 0};
@@ -374,7 +362,7 @@ static bool names_segments(struct probe *probe, const struct route *other, size_
 {
     const struct route_match *match = &other->match;
     for (size_t i = 0; i < match->n_paths; i++) {
-        if (count_named(&match->paths[i]) >= n_named &&
+        if (probe_count_named(&match->paths[i]) >= n_named &&
             pattern_matches(&match->paths[i], match->ignore_case, &probe->path,
                             probe->view.captures)) {
             return true;
@@ -392,7 +380,7 @@ static bool is_preflight(struct span method)
  * nothing, one without a limit is no choice of another limit. */
 static bool names_path(struct probe *probe, const struct route *other)
 {
-    const size_t n_named = count_named(probe->pattern);
+    const size_t n_named = probe_count_named(probe->pattern);
     return names_segments(probe, other, n_named > 0 ? n_named : 1) ||
            (n_named == 0 && is_limited(other));
 }
@@ -472,7 +460,7 @@ static void try_deep_suffix(struct probe *probe, const struct named_suffix *suff
                                 .hides_end = suffix->is_hidden,
                                 .upper = UPPER_NONE};
     struct span path;
-    const size_t n_named = count_named(probe->pattern);
+    const size_t n_named = probe_count_named(probe->pattern);
     if (!write_deep_suffix(probe, suffix, &end)) {
         return;
     }
@@ -541,7 +529,7 @@ static void find_dodge(struct probe *probe, struct span method, struct dodge *do
             try_ends(probe, dodge);
             try_case(probe, dodge);
             try_deep_suffixes(probe, dodge);
-        } else if (probe->pattern == NULL || !probe_has_literal(probe->pattern)) {
+        } else if (probe_count_named(probe->pattern) == 0) {
             try_deep_suffixes(probe, dodge);
         }
         try_head(probe, dodge);
@@ -703,7 +691,7 @@ static void check_route(struct lint *lint, struct probe *probe, const struct nam
     struct dodge dodge = {.named = named};
     for (size_t i = 0; i < n && dodge.other == NULL && probe->steps > 0; i++) {
         dodge.is_wild =
-            match->n_paths == 0 || !probe_has_literal(&match->paths[i % match->n_paths]);
+            match->n_paths == 0 || probe_count_named(&match->paths[i % match->n_paths]) == 0;
         check_entry(probe, route, i, &dodge);
     }
     if (probe->steps == 0) {

@@ -247,25 +247,25 @@ static unsigned find_names(const struct lint *lint, const struct route_match *ma
            (match->n_paths > 0 ? NAMES_PATH : 0u) | (match->n_methods > 0 ? NAMES_METHOD : 0u);
 }
 
-bool probe_has_literal(const struct pattern *pattern)
+size_t probe_count_named(const struct pattern *pattern)
 {
-    for (size_t i = 0; i < pattern->n_segments; i++) {
+    size_t n = 0;
+    for (size_t i = 0; pattern != NULL && i < pattern->n_segments; i++) {
         const struct pattern_segment *segment = &pattern->segments[i];
-        if (segment->kind == SEGMENT_PART ||
-            (segment->kind == SEGMENT_LITERAL && segment->text.len > 0)) {
-            return true;
-        }
+        n += segment->kind == SEGMENT_PART ||
+             (segment->kind == SEGMENT_LITERAL && segment->text.len > 0);
     }
-    return false;
+    return n;
 }
 
-static bool names_path(const struct route_match *match)
+/* Whether a path of @match names a segment. */
+static bool has_named_path(const struct route_match *match)
 {
-    bool has_literal = false;
-    for (size_t i = 0; i < match->n_paths && !has_literal; i++) {
-        has_literal = probe_has_literal(&match->paths[i]);
+    bool has_named = false;
+    for (size_t i = 0; i < match->n_paths && !has_named; i++) {
+        has_named = probe_count_named(&match->paths[i]) > 0;
     }
-    return has_literal;
+    return has_named;
 }
 
 /* What @match leaves open, for another route to name. */
@@ -278,7 +278,7 @@ static unsigned find_open(const struct route_match *match, enum completion compl
            (may_ask ? NAMES_CERTIFICATE : 0u) | (match->n_parameters == 0 ? NAMES_QUERY : 0u) |
            (match->geo == NULL || match->geo->n_countries == 0 ? NAMES_COUNTRY : 0u) |
            (match->geo == NULL || match->geo->n_asns == 0 ? NAMES_ASN : 0u) |
-           (completion != COMPLETE_REST && !names_path(match) ? NAMES_PATH : 0u) |
+           (completion != COMPLETE_REST && !has_named_path(match) ? NAMES_PATH : 0u) |
            (completion == COMPLETE_WHOLE && match->n_methods == 0 ? NAMES_METHOD : 0u);
 }
 

@@ -131,7 +131,7 @@ bool probe_is_refused(struct probe *probe);
 /* The *n methods to try @route with. */
 const struct span *probe_methods(const struct route *route, size_t *n);
 
-/* Whether @pattern names a segment, or a part of one. */
-bool probe_has_literal(const struct pattern *pattern);
+/* The segments that @pattern names, or of which it names a part. NULL names none. */
+size_t probe_count_named(const struct pattern *pattern);
 
 #endif /* SLUICE_POLICY_LINT_LINT_PROBE_H */

@@ -173,7 +173,7 @@ static void check_route(struct stripped *stripped, const struct route *route)
     stripped->other = NULL;
     for (size_t i = 0; i < n && stripped->other == NULL && probe->steps > 0; i++) {
         probe_init(probe, route, i);
-        for (size_t j = 0; j < n_methods && probe_has_literal(probe->pattern) &&
+        for (size_t j = 0; j < n_methods && probe_count_named(probe->pattern) > 0 &&
                            stripped->other == NULL && probe->steps > 0;
              j++) {
             try_prefixes(stripped, methods[j]);
