@@ -1,12 +1,27 @@
 #include "policy/lint/lint.h"
 
+#include "base/text.h"
 #include "policy/load/node.h"
+#include "policy/route_match.h"
 #include "policy/warning.h"
 
 struct span lint_name_of_route(const struct lint *lint, size_t i)
 {
     const struct node *node = lint->routes[i].name.node;
     return quote_clip(node != NULL ? node->written : lint->policy->routes[i].name);
+}
+
+void lint_find_lack(const struct route *other, const struct route *route, struct lint_lack *lack)
+{
+    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    struct text what = text_of(lack->buffer, sizeof(lack->buffer));
+    if (missing != NULL) {
+        text_add_format(&what, "limit \"%.*s\"", SPAN_ARGS(missing->name));
+    } else {
+        text_add_literal(&what, "the same cost");
+    }
+    lack->what = text_span(&what);
+    lack->kind = missing != NULL ? SPAN("limits") : SPAN("cost");
 }
 
 bool lint_is_hidden(const struct spec_text *text)

@@ -13,7 +13,9 @@
 #include "base/address.h"
 #include "base/compiler.h"
 #include "base/diag.h"
+#include "base/limits.h"
 #include "base/memory.h"
+#include "base/span.h"
 #include "base/status.h"
 #include "policy/load/spec.h"
 #include "policy/policy.h"
@@ -92,6 +94,16 @@ lint_route_check lint_cheap_default;
 
 /* The name of route @i for messages: as written, without values of environment variables. */
 struct span lint_name_of_route(const struct lint *lint, size_t i);
+
+/* What a route lacks of another, for messages. */
+struct lint_lack {
+    char buffer[NAME_BYTES_MAX + 16];
+    struct span what; /* `limit "NAME"`, or `the same cost` */
+    struct span kind; /* `limits`, or `cost` */
+};
+
+/* Write what @other lacks of the limits of @route. */
+void lint_find_lack(const struct route *other, const struct route *route, struct lint_lack *lack);
 
 /* Whether @text contains values of environment variables, which no message may show. */
 bool lint_is_hidden(const struct spec_text *text);

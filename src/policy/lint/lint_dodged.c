@@ -614,23 +614,23 @@ static void write_wild_advice(const struct probe *probe, const struct dodge *dod
 static void warn_of_taker(struct lint *lint, const struct probe *probe, const struct dodge *dodge)
 {
     const struct route *route = probe->route;
-    const struct limit_rule *missing = route_limits_find_missing(dodge->other, route);
+    struct lint_lack lack;
+    lint_find_lack(dodge->other, route, &lack);
     node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
               "route \"%.*s\" does not take all of its path: %.*s%s%.*s leads to route \"%.*s\" "
-              "before it, without %s%.*s%s; put it in front of that route, or give that route the "
-              "same %s",
+              "before it, without %.*s; put it in front of that route, or give that route the "
+              "same %.*s",
               SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(dodge->method),
               dodge->method.len > 0 ? " " : "", SPAN_ARGS(text_span(&dodge->spellings)),
-              SPAN_ARGS(lint_name_of_route(lint, dodge->other->index)),
-              missing != NULL ? "limit \"" : "the same cost",
-              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-              missing != NULL ? "limits" : "cost");
+              SPAN_ARGS(lint_name_of_route(lint, dodge->other->index)), SPAN_ARGS(lack.what),
+              SPAN_ARGS(lack.kind));
 }
 
 static void warn_of_dodge(struct lint *lint, const struct probe *probe, const struct dodge *dodge)
 {
     const struct route *route = probe->route;
-    const struct limit_rule *missing = route_limits_find_missing(dodge->other, route);
+    struct lint_lack lack;
+    lint_find_lack(dodge->other, route, &lack);
     const struct span other = lint_name_of_route(lint, dodge->other->index);
     char buffer[ADVICE_BYTES];
     struct text advice = text_of(buffer, sizeof(buffer));
@@ -641,15 +641,13 @@ static void warn_of_dodge(struct lint *lint, const struct probe *probe, const st
     } else if (!is_written && dodge->is_wild) {
         write_wild_advice(probe, dodge, &advice);
     }
-    node_warn(
-        lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
-        "route \"%.*s\" can be avoided: %.*s lead%s to route \"%.*s\" without %s%.*s%s, and "
-        "many servers take %s for the same request; %s%.*s%sgive that route the same %s",
-        SPAN_ARGS(lint_name_of_route(lint, route->index)), SPAN_ARGS(text_span(&dodge->spellings)),
-        dodge->is_one ? "s" : "", SPAN_ARGS(other), missing != NULL ? "limit \"" : "the same cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        dodge->is_one ? "it" : "them", is_written ? "write " : "", SPAN_ARGS(text_span(&advice)),
-        advice.len > 0 ? ", or " : "", missing != NULL ? "limits" : "cost");
+    node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
+              "route \"%.*s\" can be avoided: %.*s lead%s to route \"%.*s\" without %.*s, and "
+              "many servers take %s for the same request; %s%.*s%sgive that route the same %.*s",
+              SPAN_ARGS(lint_name_of_route(lint, route->index)),
+              SPAN_ARGS(text_span(&dodge->spellings)), dodge->is_one ? "s" : "", SPAN_ARGS(other),
+              SPAN_ARGS(lack.what), dodge->is_one ? "it" : "them", is_written ? "write " : "",
+              SPAN_ARGS(text_span(&advice)), advice.len > 0 ? ", or " : "", SPAN_ARGS(lack.kind));
 }
 
 /* --- all routes --- */

@@ -63,17 +63,16 @@ static const struct route *try_hosts(struct probe *probe, const struct route *ro
 
 static void warn_of_host(struct lint *lint, const struct route *route, const struct route *other)
 {
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    struct lint_lack lack;
+    lint_find_lack(other, route, &lack);
     node_warn(
         lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_HOST,
         "route \"%.*s\" can be avoided by another Host, which leads to route \"%.*s\" without "
-        "%s%.*s%s, and many servers do not look at it; answer other hosts yourself, with "
-        "{respond: {status: 421}} behind the routes of yours, or give that route the same %s",
+        "%.*s, and many servers do not look at it; answer other hosts yourself, with "
+        "{respond: {status: 421}} behind the routes of yours, or give that route the same %.*s",
         SPAN_ARGS(lint_name_of_route(lint, route->index)),
-        SPAN_ARGS(lint_name_of_route(lint, other->index)),
-        missing != NULL ? "limit \"" : "the same cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        missing != NULL ? "limits" : "cost");
+        SPAN_ARGS(lint_name_of_route(lint, other->index)), SPAN_ARGS(lack.what),
+        SPAN_ARGS(lack.kind));
 }
 
 void lint_dodged_hosts(struct lint *lint)
@@ -110,17 +109,16 @@ static const struct route *try_scheme(struct probe *probe, const struct route *r
 
 static void warn_of_scheme(struct lint *lint, const struct route *route, const struct route *other)
 {
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    struct lint_lack lack;
+    lint_find_lack(other, route, &lack);
     node_warn(lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_SCHEME,
               "route \"%.*s\" can be avoided by %s, which leads to route \"%.*s\" without "
-              "%s%.*s%s, and to the same servers; let it match both schemes, or give that route "
-              "the same %s",
+              "%.*s, and to the same servers; let it match both schemes, or give that route "
+              "the same %.*s",
               SPAN_ARGS(lint_name_of_route(lint, route->index)),
               route->match.connection->scheme == SCHEME_MATCH_HTTPS ? "http" : "https",
-              SPAN_ARGS(lint_name_of_route(lint, other->index)),
-              missing != NULL ? "limit \"" : "the same cost",
-              SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-              missing != NULL ? "limits" : "cost");
+              SPAN_ARGS(lint_name_of_route(lint, other->index)), SPAN_ARGS(lack.what),
+              SPAN_ARGS(lack.kind));
 }
 
 /* Whether clients can send requests by the scheme that @match does not take. */

@@ -144,20 +144,19 @@ static void warn_of_path(struct lint *lint, const struct stripped *stripped, boo
 {
     const struct route *route = stripped->probe->route;
     const struct route *other = stripped->other;
-    const struct limit_rule *missing = route_limits_find_missing(other, route);
+    struct lint_lack lack;
+    lint_find_lack(other, route, &lack);
     const bool hides = is_path_hidden || lint_is_hidden(&lint->routes[other->index].strip_prefix) ||
                        stripped->path.len > QUOTE_BYTES_MAX;
     node_warn(
         lint->diags, lint->routes[route->index].position.node, WARNING_DODGED_ROUTE,
-        "route \"%.*s\" can be avoided: %.*s leads to route \"%.*s\" without %s%.*s%s, and its "
+        "route \"%.*s\" can be avoided: %.*s leads to route \"%.*s\" without %.*s, and its "
         "upstream gets the same path; write a route for that path in front of it, with the same "
-        "%s, or give that route the same %s or servers of its own",
+        "%.*s, or give that route the same %.*s or servers of its own",
         SPAN_ARGS(lint_name_of_route(lint, route->index)),
         SPAN_ARGS(hides ? SPAN("a path that differs by a strip_prefix") : stripped->path),
-        SPAN_ARGS(lint_name_of_route(lint, other->index)),
-        missing != NULL ? "limit \"" : "the same cost",
-        SPAN_ARGS(missing != NULL ? missing->name : SPAN("")), missing != NULL ? "\"" : "",
-        missing != NULL ? "limits" : "cost", missing != NULL ? "limits" : "cost");
+        SPAN_ARGS(lint_name_of_route(lint, other->index)), SPAN_ARGS(lack.what),
+        SPAN_ARGS(lack.kind), SPAN_ARGS(lack.kind));
 }
 
 /* Each host and each path is tried once; not each host with each path. */
