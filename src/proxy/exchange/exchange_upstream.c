@@ -412,9 +412,10 @@ static void keep_trailers(struct exchange *exchange)
  * of gRPC. A type alone may be the client's own, that a server gives back. */
 static void note_grpc(struct exchange *exchange, const struct field *fields, size_t n)
 {
-    if (exchange->is_call_answered && grpc_find_status(fields, n) != GRPC_NONE) {
-        atomic_store_explicit(&exchange->server->group->process->speaks_grpc, true,
-                              memory_order_relaxed);
+    atomic_bool *speaks_grpc = &exchange->server->group->process->speaks_grpc;
+    if (exchange->is_call_answered && !atomic_load_explicit(speaks_grpc, memory_order_relaxed) &&
+        grpc_find_status(fields, n) != GRPC_NONE) {
+        atomic_store_explicit(speaks_grpc, true, memory_order_relaxed);
     }
 }
 

@@ -29,7 +29,8 @@ enum {
     /* And of all bodies of a client: a handler that does not read keeps as much of a window from
      * others. */
     UPSTREAM_SHARED_BODIES_MAX = 16 * 1024,
-    UPSTREAM_UNKNOWN_BODY_BYTES = 1 << 30, /* one that is not whole counts as so much */
+    /* Of a body that is not whole: above a quarter of any window. */
+    UPSTREAM_UNKNOWN_BODY_BYTES = 1 << 30,
     UPSTREAM_RESTING_MAX = 16,       /* connections to a server at rest: of each upstream_rest */
     UPSTREAM_CLIENT_RESTING_MAX = 4, /* of them REST_OWN, and of one client */
 };

@@ -1,8 +1,8 @@
 /* A request on a stream of an HTTP/2 connection to a server; how it is sent is in
  * upstream_stream_send.c.
  *
- * Bytes of the answer go to the user from the memory that they were read
- * into; what it does not take at once is copied, bounded by the stream's window.
+ * Bytes of the answer go to the user from the memory that they were read into; what it does not
+ * take at once is copied, bounded by the stream's window.
  *
  * Failures: the server resets the stream, or the connection ends before the answer has come whole
  * (on_lost(): the user may ask another server); the answer breaks a rule (on_bad()). When the user

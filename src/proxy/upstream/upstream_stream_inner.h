@@ -1,4 +1,5 @@
-/* A request on a stream of HTTP/2: what its connection tells it. */
+/* A request on a stream of HTTP/2: what its connection tells it, and how it is sent. Of those that
+ * call the user, each may end the request. */
 
 #ifndef SLUICE_PROXY_UPSTREAM_UPSTREAM_STREAM_INNER_H
 #define SLUICE_PROXY_UPSTREAM_UPSTREAM_STREAM_INNER_H
