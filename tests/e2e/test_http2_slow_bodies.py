@@ -37,7 +37,8 @@ def test_a_body_that_stands_still_soon_leaves_its_server(start, start_http2_serv
     server = start_http2_server(never)
     proxy = start(policy(server))
     with proxy.send(request("POST", "/", {"Content-Length": str(length)}) + bytes(2000)) as client:
-        assert client.read().status == 408
+        answer = client.read()
+    assert answer.status == 408 and b"too slowly for a server to wait for it" in answer.body  # by min_upload
     until(lambda: server.requests and server.requests[0].reset == "CANCEL", "the server to be told")
 
 
